@@ -1,0 +1,68 @@
+# Needs python3 (3.10 or newer) and make; everything else goes into .venv.
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -qq
+MODEL := $(addprefix src/twofold/encoders/minilm/,model.onnx tokenizer.json)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean again
+
+help: ## show this list
+	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.runtime ## install into .venv and show a first recall
+	@$(VENV)/bin/twofold demo $(ARGS)
+
+test: $(VENV)/.dev ## run the tests, for example: make test ARGS="-k fusion -n auto"
+	@$(PY) -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## formatting, lint and types
+	@echo "ruff format --check" && $(PY) -m ruff format --check --quiet . || { echo "run: make format"; exit 1; }
+	@echo "ruff check" && $(PY) -m ruff check --quiet .
+	@echo "mypy" && $(PY) -m mypy
+
+format: $(VENV)/.dev ## format the code and fix what ruff can fix
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+bench: $(VENV)/.dev ## run the benchmarks, for example: make bench ARGS="--help"
+	@$(PY) -m benchmarks $(ARGS)
+
+clean: ## remove .venv, caches and built files (the model too)
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -f $(MODEL)
+	@find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Set-up. The stamps are newer than what they depend on, so each step runs once.
+
+$(VENV)/.created:
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "$(PYTHON) was not found. Install Python 3.10 or newer, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "$$($(PYTHON) --version) is too old: 3.10 or newer is needed. Name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv module. On Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install 'pip>=23'
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.created pyproject.toml hatch_build.py
+	@echo "installing twofold and its embedding model into $(VENV)"
+	@$(PIP) install --no-compile -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.created pyproject.toml hatch_build.py
+	@echo "installing twofold, its embedding model and the development tools into $(VENV)"
+	@$(PIP) install --no-compile -e '.[dev]'
+	@touch $(VENV)/.runtime $@
+
+# The model is not in git: install again if something (git clean) took it away.
+ifneq ($(words $(wildcard $(MODEL))),2)
+$(VENV)/.runtime $(VENV)/.dev: again
+endif

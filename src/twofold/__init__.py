@@ -1,0 +1,97 @@
+"""Hybrid recall over Qdrant: meaning and words in one query, explained hit by hit.
+
+This is the only public door: every name is loaded when it is first used, so that
+`import twofold` stays instant and pulls in no framework, no model runtime and no client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twofold.config import CollectionSettings, SearchConfig
+    from twofold.documents import Document
+    from twofold.encoders.bm25 import BM25
+    from twofold.errors import (
+        CollectionMismatch,
+        ConfigError,
+        EncoderError,
+        EngineError,
+        EngineUnavailable,
+        FilterError,
+        IndexClosed,
+        InvalidDocument,
+        InvalidQuery,
+        ModelUnavailable,
+        PartialAdd,
+        TwofoldError,
+    )
+    from twofold.fusion import Fusion
+    from twofold.index import HybridIndex
+    from twofold.results import Explanation, Hit, SearchResult
+
+_HOMES = {
+    "twofold.config": ("CollectionSettings", "SearchConfig"),
+    "twofold.documents": ("Document",),
+    "twofold.encoders.bm25": ("BM25",),
+    "twofold.errors": (
+        "CollectionMismatch",
+        "ConfigError",
+        "EncoderError",
+        "EngineError",
+        "EngineUnavailable",
+        "FilterError",
+        "IndexClosed",
+        "InvalidDocument",
+        "InvalidQuery",
+        "ModelUnavailable",
+        "PartialAdd",
+        "TwofoldError",
+    ),
+    "twofold.fusion": ("Fusion",),
+    "twofold.index": ("HybridIndex",),
+    "twofold.results": ("Explanation", "Hit", "SearchResult"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BM25",
+    "CollectionMismatch",
+    "CollectionSettings",
+    "ConfigError",
+    "Document",
+    "EncoderError",
+    "EngineError",
+    "EngineUnavailable",
+    "Explanation",
+    "FilterError",
+    "Fusion",
+    "Hit",
+    "HybridIndex",
+    "IndexClosed",
+    "InvalidDocument",
+    "InvalidQuery",
+    "ModelUnavailable",
+    "PartialAdd",
+    "SearchConfig",
+    "SearchResult",
+    "TwofoldError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("twofold")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twofold' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

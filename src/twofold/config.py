@@ -1,0 +1,66 @@
+"""Settings, validated once, never changed afterwards."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from twofold.fusion import FusionLike, Strategy, resolve
+
+
+class SearchConfig(BaseModel):
+    """How an index searches when a call doesn't say otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    fusion: Strategy = Field(default_factory=lambda: resolve("auto"))
+    """The strategy, by name or as a `Fusion` value."""
+    depth: int = Field(default=200, ge=1, le=100_000)
+    """How many candidates each leg brings. Grows by itself for pages beyond it."""
+    min_score: float | None = None
+    """Hits below this final score are left out."""
+    min_semantic: float | None = None
+    """The dense leg leaves out candidates below this cosine similarity."""
+    min_lexical: float | None = None
+    """The lexical leg leaves out candidates below this BM25 score."""
+    native: bool = True
+    """Let the engine fuse when it computes exactly what was asked; False always fuses here."""
+    hnsw_ef: int | None = Field(default=64, ge=1)
+    """Effort of the approximate search; the engine raises it to the depth."""
+    exact: bool = False
+    """Compare with every vector instead of using the HNSW graph."""
+    text_fallback: bool = True
+    """When neither leg can answer, match the query's words in the stored text."""
+    auto_index: bool = True
+    """Create a payload index the first time a field is filtered on."""
+    max_query_chars: int = Field(default=32_768, ge=1)
+    """Longer queries are cut, and say so in `degraded`."""
+
+    @field_validator("fusion", mode="before")
+    @classmethod
+    def _resolve_fusion(cls, value: FusionLike) -> Strategy:
+        return resolve(value)
+
+
+class CollectionSettings(BaseModel):
+    """How a new collection is laid out. Only used when the collection is created."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    hnsw_m: int = Field(default=16, ge=0)
+    """Edges per node of the HNSW graph."""
+    hnsw_ef_construct: int = Field(default=200, ge=4)
+    """Effort of building the HNSW graph."""
+    on_disk: bool = False
+    """Keep vectors and their index on disk instead of in memory."""
+    quantization: Literal["scalar", "binary"] | Any | None = None
+    """"scalar", "binary", or a `qdrant_client.models` quantisation config."""
+    shard_number: int | None = Field(default=None, ge=1)
+    """Number of shards, on a cluster."""
+    replication_factor: int | None = Field(default=None, ge=1)
+    """Copies of each shard, on a cluster."""
+    write_consistency_factor: int | None = Field(default=None, ge=1)
+    """Copies that must confirm a write, on a cluster."""
+    payload_indexes: dict[str, str] = Field(default_factory=dict)
+    """Metadata fields to index from the start, as {"year": "integer"}."""

@@ -1,0 +1,187 @@
+"""What goes into an index: `Document`, and how anything else becomes one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
+from typing import Any, TypeAlias
+
+from twofold.errors import InvalidDocument
+from twofold.text import find_surrogate
+
+_NAMESPACE = uuid.UUID("6d8f9d0e-52d5-5c56-8d5b-7f3f2a1c4b90")
+_MAX_INT = 2**63
+_MAX_DEPTH = 32
+_FIELDS = {"text", "id", "metadata"}
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text with an id of any form and metadata that can be filtered on.
+
+    Without an id, one is derived from text and metadata, so that adding the same document
+    again replaces it instead of storing it twice. A document with no text is stored and
+    can be fetched and filtered, but no search finds it.
+    """
+
+    text: str
+    id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+DocumentLike: TypeAlias = Document | str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A document that has been checked and can be stored: final id, JSON metadata."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any]
+
+
+def point_id(document_id: str) -> str:
+    """The UUID a document is stored under: itself if the id is one, otherwise derived from it."""
+    try:
+        if str(uuid.UUID(document_id)) == document_id:
+            return document_id
+    except ValueError:
+        pass  # not a UUID: derived below
+    return str(uuid.uuid5(_NAMESPACE, document_id))
+
+
+def pair_up(
+    documents: Iterable[DocumentLike],
+    ids: Sequence[str] | None,
+    metadatas: Sequence[Mapping[str, Any]] | None,
+) -> Iterable[DocumentLike]:
+    """Join documents with ids and metadata given beside them; lengths must agree."""
+    if isinstance(documents, (str, bytes, Document, Mapping)):
+        raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
+    if ids is None and metadatas is None:
+        return documents
+    items = list(documents)
+    for name, column in (("ids", ids), ("metadatas", metadatas)):
+        if column is not None and len(column) != len(items):
+            raise InvalidDocument(f"{len(items)} documents but {len(column)} {name}: give one for each document")
+    return [_with_columns(item, position, ids, metadatas) for position, item in enumerate(items)]
+
+
+def _with_columns(
+    item: DocumentLike,
+    position: int,
+    ids: Sequence[str] | None,
+    metadatas: Sequence[Mapping[str, Any]] | None,
+) -> Document:
+    document = _as_document(item, position)
+    for name, column, own in (("id", ids, document.id), ("metadata", metadatas, document.metadata)):
+        if column is not None and own:
+            raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
+    return Document(
+        text=document.text,
+        id=document.id if ids is None else ids[position],
+        metadata=document.metadata if metadatas is None else metadatas[position],
+    )
+
+
+def check(documents: Iterable[DocumentLike], start: int = 0) -> Iterator[Record]:
+    """Turn documents into records, one by one; the first that cannot be stored raises."""
+    for position, item in enumerate(documents, start):
+        yield _record(_as_document(item, position), position)
+
+
+def _as_document(item: DocumentLike, position: int) -> Document:
+    if isinstance(item, Document):
+        return item
+    if isinstance(item, str):
+        return Document(text=item)
+    if isinstance(item, Mapping):
+        unknown = set(item) - _FIELDS
+        if unknown or "text" not in item:
+            raise InvalidDocument(
+                f"a mapping needs 'text' and may have 'id' and 'metadata', got {sorted(map(str, item))}: "
+                "put other fields under 'metadata'",
+                position=position,
+            )
+        return Document(**item)
+    raise InvalidDocument(f"expected a Document, a string or a mapping, got {type(item).__name__}", position=position)
+
+
+def _record(document: Document, position: int) -> Record:
+    text = _check_string(document.text, "text", position)
+    if not isinstance(document.metadata, Mapping):
+        raise InvalidDocument(f"metadata must be a mapping, got {type(document.metadata).__name__}", position=position)
+    metadata = _jsonable(document.metadata, "metadata", position, 0)
+    if document.id is None:
+        return Record(id=_content_id(text, metadata), text=text, metadata=metadata)
+    identity = _check_string(document.id, "id", position)
+    if not identity:
+        raise InvalidDocument("id is empty: leave it out or give any other string", position=position)
+    return Record(id=identity, text=text, metadata=metadata)
+
+
+def _content_id(text: str, metadata: dict[str, Any]) -> str:
+    content = json.dumps([text, metadata], sort_keys=True, ensure_ascii=True)
+    return str(uuid.uuid5(_NAMESPACE, hashlib.sha256(content.encode()).hexdigest()))
+
+
+def _check_string(value: object, name: str, position: int) -> str:
+    if not isinstance(value, str):
+        raise InvalidDocument(
+            f"{name} must be a string, got {type(value).__name__}: convert it first", position=position
+        )
+    at = find_surrogate(value)
+    if at is not None:
+        raise InvalidDocument(
+            f"{name} has half a character (a lone surrogate) at position {at}, which cannot be stored: "
+            "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace') mends it",
+            position=position,
+        )
+    return value
+
+
+def _jsonable(value: Any, path: str, position: int, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise InvalidDocument(f"{path} is nested deeper than {_MAX_DEPTH} levels", position=position)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _check_string(value, path, position)
+    if isinstance(value, (int, float)):
+        return _check_number(value, path, position)
+    if isinstance(value, (datetime, date)):
+        return iso(value)
+    if isinstance(value, Mapping):
+        return {
+            _check_string(key, f"a key of {path}", position): _jsonable(item, f"{path}.{key}", position, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(item, f"{path}[{i}]", position, depth + 1) for i, item in enumerate(value)]
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
+        return _jsonable(value.item(), path, position, depth + 1)
+    raise InvalidDocument(
+        f"{path} is a {type(value).__name__}, which JSON cannot hold: convert it to a string, number or list",
+        position=position,
+    )
+
+
+def _check_number(value: float, path: str, position: int) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidDocument(f"{path} is {value}: leave it out or give a finite number", position=position)
+    if isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT:
+        raise InvalidDocument(f"{path} does not fit 64 bits: store it as a string", position=position)
+    return value
+
+
+def iso(value: date) -> str:
+    """RFC 3339 text of a date or datetime; a datetime without a zone is taken as UTC."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).isoformat()

@@ -1,0 +1,1 @@
+"""Text to vectors: dense models for meaning, sparse ones for words."""

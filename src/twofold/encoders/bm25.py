@@ -1,0 +1,133 @@
+"""BM25 as sparse vectors: the document's side of the formula, the engine adds IDF.
+
+Tokens, stop words and stems come from Qdrant's own implementation, so that token ids are those
+of Qdrant's server-side BM25; the weights are computed here, because the corpus' mean length is
+not known when a document is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from qdrant_edge import Bm25, Bm25Config, StopwordsSet, TokenizerType
+
+from twofold.encoders.base import Sparse
+from twofold.encoders.identifiers import extra_tokens
+from twofold.errors import ConfigError
+from twofold.text import normalise, words
+
+# With b = 0 the engine's weight is tf · (K + 1) / (tf + K), which can be solved for tf.
+_K = 1000.0
+_NO_SPACES = {"chinese", "japanese"}
+
+
+class BM25:
+    """A BM25 encoder for one language.
+
+    Args:
+        language: For stop words and stemming: "english", "portuguese", "norwegian" ….
+        k1: How soon repetitions of a word stop counting.
+        b: How much long documents are held back, 0 (not at all) to 1.
+        avg_len: The length, in words, of a document that is neither held back nor favoured.
+        split_identifiers: Index `checkRateLimit` as a whole and as check, rate, limit.
+        fold_accents: "São" and "Sao" are the same word.
+        stopwords: Words to leave out instead of the language's own list.
+    """
+
+    needs_idf = True
+
+    def __init__(
+        self,
+        language: str = "english",
+        *,
+        k1: float = 1.2,
+        b: float = 0.75,
+        avg_len: float = 256.0,
+        split_identifiers: bool = True,
+        fold_accents: bool = True,
+        stopwords: Sequence[str] | None = None,
+    ) -> None:
+        self._settings: dict[str, Any] = {
+            "model": "bm25",
+            "language": str(language).lower(),
+            "k1": _within("k1", k1, 0.0, 100.0),
+            "b": _within("b", b, 0.0, 1.0),
+            "avg_len": _within("avg_len", avg_len, 1.0, 1e9),
+            "split_identifiers": bool(split_identifiers),
+            "fold_accents": bool(fold_accents),
+            "stopwords": None if stopwords is None else sorted({word.lower() for word in stopwords}),
+        }
+        self._tokeniser = _tokeniser(self._settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the vectors."""
+        return dict(self._settings)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Sparse]:
+        """Vectors to store: saturated, length-normalised term frequencies."""
+        return [self._embed_document(text) for text in texts]
+
+    def embed_query(self, text: str) -> Sparse:
+        """A vector to search with: how often each word is asked for."""
+        indices, counts = self._counts(text)
+        return Sparse(indices, counts.tolist())
+
+    def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """For each text, the words of `query` that it has too, as they are written in the query."""
+        asked = {word: set(self._counts(word)[0]) for word in _surface(query)}
+        found = (set(self._counts(text)[0]) for text in texts)
+        return [tuple(word for word, ids in asked.items() if ids & present) for present in found]
+
+    def _embed_document(self, text: str) -> Sparse:
+        indices, counts = self._counts(text)
+        k1, b, avg_len = self._settings["k1"], self._settings["b"], self._settings["avg_len"]
+        norm = k1 * (1 - b + b * float(counts.sum()) / avg_len)
+        return Sparse(indices, (counts * (k1 + 1) / (counts + norm)).tolist())
+
+    def _counts(self, text: str) -> tuple[list[int], Any]:
+        """Token ids, ascending, and how often each occurs."""
+        text = normalise(text)
+        if self._settings["split_identifiers"]:
+            text = " ".join([text, *extra_tokens(text)])
+        vector = self._tokeniser.embed_document(text)
+        weights = np.asarray(vector.values, dtype=np.float64)
+        return list(vector.indices), np.rint(weights * _K / (_K + 1 - weights))
+
+
+def _surface(query: str) -> list[str]:
+    """The words of a query as they are written, whole identifiers before their parts."""
+    written = [part.strip(".,;:!?()[]{}\"'") for part in query.split()]
+    return list({word.lower(): word for word in reversed([*written, *words(query)]) if word}.values())[::-1]
+
+
+def _tokeniser(settings: dict[str, Any]) -> Bm25:
+    language = settings["language"]
+    stopwords = settings["stopwords"]
+    try:
+        return Bm25(
+            Bm25Config(
+                k=_K,
+                b=0.0,
+                language=language,
+                ascii_folding=settings["fold_accents"],
+                stopwords=None if stopwords is None else StopwordsSet(custom=set(stopwords)),
+                tokenizer=TokenizerType.Multilingual if language in _NO_SPACES else None,
+            )
+        )
+    except ValueError as error:
+        raise ConfigError(
+            f"language {language!r} is not known: use an English name such as english, portuguese, spanish, "
+            "german, norwegian, french"
+        ) from error
+
+
+def _within(name: str, value: float, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ConfigError(f"{name} must be between {low:g} and {high:g}, got {value!r}")
+    if not math.isfinite(value):
+        raise ConfigError(f"{name} must be finite, got {value!r}")
+    return float(value)

@@ -1,0 +1,62 @@
+"""The dense model that comes with the package: all-MiniLM-L6-v2, int8, 384 dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twofold.encoders.base import DenseEncoder, Vectors
+from twofold.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from fastembed import TextEmbedding
+
+NAME = "all-MiniLM-L6-v2-int8"
+DIM = 384
+_FOLDER = Path(__file__).with_name("minilm")
+_BATCH = 32
+
+
+def encoder() -> DenseEncoder:
+    """The bundled model. Its weights are read at the first text, not before."""
+    return DenseEncoder(name=NAME, dim=DIM, by_name=True, embed_documents=_embed_documents, embed_query=_embed_query)
+
+
+def _embed_documents(texts: Sequence[str]) -> Vectors:
+    """Sorted by length before batching: a batch is padded to its longest text, so this halves the work."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    vectors = np.empty((len(texts), DIM), dtype=np.float32)
+    for position, vector in zip(order, _model().embed([texts[i] for i in order], batch_size=_BATCH), strict=True):
+        vectors[position] = vector
+    return vectors
+
+
+def _embed_query(text: str) -> Vectors:
+    return np.asarray(next(iter(_model().embed([text]))), dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def _model() -> TextEmbedding:
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    if not (_FOLDER / "model.onnx").is_file():
+        raise ModelUnavailable(
+            "the bundled model is not in this installation: install the built package (pip install twofold), "
+            "or in a source tree run `pip install -e .`, which fetches it",
+            model=NAME,
+        )
+    if not any(known["model"] == NAME for known in TextEmbedding.list_supported_models()):
+        TextEmbedding.add_custom_model(
+            model=NAME,
+            pooling=PoolingType.MEAN,
+            normalization=True,
+            sources=ModelSource(hf=NAME),
+            dim=DIM,
+            model_file="model.onnx",
+        )
+    return TextEmbedding(NAME, specific_model_path=str(_FOLDER))

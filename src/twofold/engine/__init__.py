@@ -1,0 +1,1 @@
+"""The only room that knows Qdrant: connections, collections, requests and answers."""

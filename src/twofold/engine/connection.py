@@ -1,0 +1,207 @@
+"""From a location to something that answers calls: a path, memory, a URL, or the user's own client."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from qdrant_client import AsyncQdrantClient, QdrantClient
+from qdrant_client.local.async_qdrant_local import AsyncQdrantLocal
+from qdrant_client.local.qdrant_local import QdrantLocal
+
+from twofold.engine.faults import translated
+from twofold.engine.flow import Call
+from twofold.errors import ConfigError, IndexClosed
+
+Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
+
+# One lock for each in-process client, shared by all indexes on it: local mode is not thread-safe.
+_locks: WeakKeyDictionary[QdrantClient, Lock] = WeakKeyDictionary()
+_locks_guard = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What tells one engine from another."""
+
+    versioned: bool
+    """A server, whose version must be asked for."""
+    indexes: bool
+    """Has payload indexes and an HNSW graph; otherwise every search is exact."""
+    threads: bool
+    """May be used by several threads at once."""
+
+
+SERVER = Capabilities(versioned=True, indexes=True, threads=True)
+LOCAL_MODE = Capabilities(versioned=False, indexes=False, threads=False)
+
+
+def capabilities_of(client: QdrantClient | AsyncQdrantClient) -> Capabilities:
+    """What the engine behind a client can do."""
+    backend = getattr(client, "_client", None)
+    return LOCAL_MODE if isinstance(backend, (QdrantLocal, AsyncQdrantLocal)) else SERVER
+
+
+class Connection(ABC):
+    """An open way to an engine. `location` is for people to read."""
+
+    def __init__(self, location: str, capabilities: Capabilities) -> None:
+        self.location = location
+        self.capabilities = capabilities
+        self.closed = False
+
+    def call(self, call: Call) -> Any:
+        """Send a request and wait."""
+        self._check_open()
+        with translated(call.method, self.location):
+            return self._send(call)
+
+    async def acall(self, call: Call) -> Any:
+        """Send a request without blocking the event loop."""
+        self._check_open()
+        with translated(call.method, self.location):
+            return await self._asend(call)
+
+    def close(self) -> None:
+        """Let go of what this connection opened. Closing twice is fine."""
+        self.closed = True
+
+    async def aclose(self) -> None:
+        """Let go of what this connection opened, without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise IndexClosed(f"the index on {self.location} is closed: open it again")
+
+    @abstractmethod
+    def _send(self, call: Call) -> Any: ...
+
+    @abstractmethod
+    async def _asend(self, call: Call) -> Any: ...
+
+
+class SyncConnection(Connection):
+    """A `QdrantClient`; awaiting callers are served from a thread."""
+
+    def __init__(self, client: QdrantClient, location: str, *, owned: bool) -> None:
+        super().__init__(location, capabilities_of(client))
+        self._client = client
+        self._owned = owned
+        self._lock = None if self.capabilities.threads else _lock_for(client)
+
+    def _send(self, call: Call) -> Any:
+        method = getattr(self._client, call.method)
+        if self._lock is None:
+            return method(**call.arguments)
+        with self._lock:
+            return method(**call.arguments)
+
+    async def _asend(self, call: Call) -> Any:
+        return await asyncio.to_thread(self._send, call)
+
+    def close(self) -> None:
+        if self._owned and not self.closed:
+            self._client.close()
+        super().close()
+
+
+class AsyncConnection(Connection):
+    """The user's `AsyncQdrantClient`: only the async methods of the index can use it."""
+
+    def __init__(self, client: AsyncQdrantClient, location: str) -> None:
+        super().__init__(location, capabilities_of(client))
+        self._client = client
+
+    def _send(self, call: Call) -> Any:
+        raise ConfigError(
+            f"this index was opened on an AsyncQdrantClient, so {call.method} can only be awaited: use the async "
+            "methods (asearch, aadd, …), or open the index with a QdrantClient, a path or a URL"
+        )
+
+    async def _asend(self, call: Call) -> Any:
+        return await getattr(self._client, call.method)(**call.arguments)
+
+
+class RemoteConnection(Connection):
+    """A server by URL: one blocking client, and one async client for each event loop that asks.
+
+    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would
+    find it closed.
+    """
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        super().__init__(url, SERVER)
+        self._make_sync: Callable[[], QdrantClient] = partial(QdrantClient, url=url, **options)
+        self._make_async: Callable[[], AsyncQdrantClient] = partial(AsyncQdrantClient, url=url, **options)
+        self._sync: QdrantClient | None = None
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    def _send(self, call: Call) -> Any:
+        with self._lock:
+            self._sync = self._sync or self._make_sync()
+        return getattr(self._sync, call.method)(**call.arguments)
+
+    async def _asend(self, call: Call) -> Any:
+        loop = asyncio.get_running_loop()
+        if loop not in self._by_loop:
+            self._by_loop[loop] = self._make_async()
+        return await getattr(self._by_loop[loop], call.method)(**call.arguments)
+
+    def close(self) -> None:
+        if self._sync is not None and not self.closed:
+            self._sync.close()
+        super().close()
+
+    async def aclose(self) -> None:
+        client = self._by_loop.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+        await super().aclose()
+
+
+def connect(location: Location, *, api_key: str | None, timeout: float, **options: Any) -> Connection:
+    """Open a location. Only a URL takes an api_key, a timeout and further client options."""
+    if isinstance(location, AsyncQdrantClient):
+        return AsyncConnection(location, "your AsyncQdrantClient")
+    if isinstance(location, QdrantClient):
+        return SyncConnection(location, "your QdrantClient", owned=False)
+    if not isinstance(location, (str, Path)) or not str(location).strip():
+        raise ConfigError(
+            f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
+        )
+    if str(location).startswith(("http://", "https://")):
+        # The version is checked when the index opens; the client would do it in a thread, with a warning.
+        given = {
+            "api_key": api_key,
+            "timeout": max(1, round(timeout)),
+            "check_compatibility": False,
+            **options,
+        }
+        return RemoteConnection(str(location), given)
+    if api_key is not None or options:
+        raise ConfigError(f"api_key and client options are for a URL, and {str(location)!r} is not one")
+    return SyncConnection(_local_client(location), str(location), owned=True)
+
+
+def _local_client(location: str | Path) -> QdrantClient:
+    if str(location) == ":memory:":
+        return QdrantClient(":memory:")
+    path = Path(location).expanduser()
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"{path} is a file: an index needs a folder of its own")
+    with translated("open", str(path)):
+        return QdrantClient(path=str(path), force_disable_check_same_thread=True)
+
+
+def _lock_for(client: QdrantClient) -> Lock:
+    with _locks_guard:
+        return _locks.setdefault(client, Lock())

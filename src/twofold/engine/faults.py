@@ -1,0 +1,62 @@
+"""What goes wrong in a client, in the library's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from twofold.errors import EngineError, EngineUnavailable, TwofoldError
+
+
+@contextmanager
+def translated(operation: str, location: str) -> Iterator[None]:
+    """Raise what a client raises as an `EngineError` that says what to look at."""
+    try:
+        yield
+    except TwofoldError:
+        raise
+    except UnexpectedResponse as error:
+        raise _refused(error, operation, location) from error
+    except (ResponseHandlingException, OSError) as error:
+        raise _unreachable(error, operation, location) from error
+    except RuntimeError as error:
+        if "already accessed by another instance" in str(error):
+            raise EngineUnavailable(
+                f"{location} is open in another process or client: close that one, or run a Qdrant server and open "
+                "its URL from both",
+                operation=operation,
+                location=location,
+            ) from error
+        raise EngineError(f"{operation} on {location}: {error}", operation=operation, location=location) from error
+    except Exception as error:
+        if _is_grpc(error):
+            raise _unreachable(error, operation, location) from error
+        raise EngineError(
+            f"{operation} on {location} failed: {type(error).__name__}: {error}",
+            operation=operation,
+            location=location,
+        ) from error
+
+
+def _refused(error: UnexpectedResponse, operation: str, location: str) -> EngineError:
+    advice = ": check api_key" if error.status_code in (401, 403) else ""
+    content = error.content.decode("utf-8", "replace")[:300]
+    return EngineError(
+        f"{operation} on {location} was refused with {error.status_code} {error.reason_phrase}{advice}. {content}",
+        operation=operation,
+        location=location,
+    )
+
+
+def _unreachable(error: Exception, operation: str, location: str) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"{operation}: {location} does not answer ({error}). Is the server running, and is the address right?",
+        operation=operation,
+        location=location,
+    )
+
+
+def _is_grpc(error: Exception) -> bool:
+    return type(error).__module__.startswith("grpc")

@@ -1,0 +1,100 @@
+"""Filters in the engine's form."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from qdrant_client import models
+
+from twofold.engine.layout import metadata_key
+from twofold.filters import Node, leaves
+from twofold.filters.nodes import All, AnyOf, Between, Contains, Either, Equals, Leaf, Not, Present, Scalar
+
+# Beyond this a float can't tell neighbours apart, so the range that stands for equality would be too wide.
+_EXACT = 2**53
+NOTHING = models.HasIdCondition(has_id=[])
+
+
+def compile_filter(node: Node) -> models.Filter:
+    """The filter that the engine evaluates."""
+    condition = _compile(node)
+    return condition if isinstance(condition, models.Filter) else models.Filter(must=[condition])
+
+
+def _compile(node: Node) -> models.Condition:
+    if isinstance(node, All):
+        return models.Filter(must=[_compile(part) for part in node.parts])
+    if isinstance(node, Either):
+        return _any_of([_compile(part) for part in node.parts])
+    if isinstance(node, Not):
+        return models.Filter(must_not=[_compile(node.part)])
+    return _leaf(node)
+
+
+def _leaf(node: Leaf) -> models.Condition:
+    key = metadata_key(node.field)
+    if isinstance(node, Equals):
+        return _equals(key, node.value)
+    if isinstance(node, AnyOf):
+        return _one_of(key, node.values)
+    if isinstance(node, Between):
+        return _between(key, node)
+    if isinstance(node, Contains):
+        return models.FieldCondition(key=key, match=models.MatchText(text=node.text))
+    return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=key))])
+
+
+def _equals(key: str, value: Scalar | datetime) -> models.Condition:
+    if isinstance(value, datetime):
+        return models.FieldCondition(key=key, range=models.DatetimeRange(gte=value, lte=value))
+    if isinstance(value, (str, bool)) or abs(value) > _EXACT:
+        return models.FieldCondition(key=key, match=models.MatchValue(value=value))  # type: ignore[arg-type]
+    # The engine's match tells 5 from 5.0, a range does not.
+    return models.FieldCondition(key=key, range=models.Range(gte=value, lte=value))
+
+
+def _one_of(key: str, values: tuple[Scalar | datetime, ...]) -> models.Condition:
+    texts = [value for value in values if isinstance(value, str)]
+    conditions = [_equals(key, value) for value in values if not isinstance(value, str)]
+    if texts:
+        conditions.append(models.FieldCondition(key=key, match=models.MatchAny(any=texts)))
+    return _any_of(conditions)
+
+
+def _any_of(conditions: list[models.Condition]) -> models.Condition:
+    """An empty `should` means "everything" to the engine; an empty `or` here means nothing."""
+    return models.Filter(should=conditions) if conditions else NOTHING
+
+
+def _between(key: str, node: Between) -> models.Condition:
+    bounds: dict[str, Any] = {"gt": node.gt, "gte": node.gte, "lt": node.lt, "lte": node.lte}
+    dates = any(isinstance(bound, datetime) for bound in bounds.values())
+    return models.FieldCondition(key=key, range=models.DatetimeRange(**bounds) if dates else models.Range(**bounds))
+
+
+def needed_indexes(node: Node) -> dict[str, models.PayloadSchemaType]:
+    """The payload indexes that make this filter fast, by payload key."""
+    return {metadata_key(leaf.field): _index_kind(leaf) for leaf in leaves(node) if not isinstance(leaf, Present)}
+
+
+def _index_kind(leaf: Leaf) -> models.PayloadSchemaType:
+    if isinstance(leaf, Contains):
+        return models.PayloadSchemaType.TEXT
+    value = _sample(leaf)
+    if isinstance(value, datetime):
+        return models.PayloadSchemaType.DATETIME
+    if isinstance(value, bool):
+        return models.PayloadSchemaType.BOOL
+    # A float index holds whole numbers too; an integer index would lose 2.5.
+    return models.PayloadSchemaType.KEYWORD if isinstance(value, str) else models.PayloadSchemaType.FLOAT
+
+
+def _sample(leaf: Leaf) -> Scalar | datetime | None:
+    if isinstance(leaf, Equals):
+        return leaf.value
+    if isinstance(leaf, AnyOf):
+        return leaf.values[0] if leaf.values else ""
+    if isinstance(leaf, Between):
+        return next(b for b in (leaf.gt, leaf.gte, leaf.lt, leaf.lte) if b is not None)
+    return None

@@ -1,0 +1,87 @@
+"""One logic, two drivers.
+
+Whatever waits is written once, as a generator that yields `Call`s (requests to the engine) and
+`Work` (a model) and gets their results back. `run` drives it by blocking, `arun` by awaiting. A
+failing step raises inside the generator, where it can be handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request: the name of a client's method and its arguments."""
+
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something that takes time outside the engine; `acall` where it can be awaited natively."""
+
+    call: Callable[[], Any]
+    acall: Callable[[], Awaitable[Any]] | None = None
+
+
+Step: TypeAlias = Call | Work
+Flow: TypeAlias = Generator[Step, Any, T]
+
+
+class Caller(Protocol):
+    """What executes a `Call`."""
+
+    def call(self, call: Call) -> Any:
+        """Send it and wait."""
+
+    async def acall(self, call: Call) -> Any:
+        """Send it and let others work meanwhile."""
+
+
+def run(flow: Flow[T], caller: Caller) -> T:
+    """Drive a flow to its end, blocking."""
+    send: Callable[[Any], Step] = flow.send
+    value: Any = None
+    while True:
+        try:
+            step = send(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            value = step.call() if isinstance(step, Work) else caller.call(step)
+            send = flow.send
+        except Exception as error:
+            send, value = flow.throw, error
+
+
+async def arun(flow: Flow[T], caller: Caller) -> T:
+    """Drive a flow to its end, awaiting."""
+    send: Callable[[Any], Step] = flow.send
+    value: Any = None
+    while True:
+        try:
+            step = send(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            value = await _await_step(step, caller)
+            send = flow.send
+        except Exception as error:
+            send, value = flow.throw, error
+
+
+async def _await_step(step: Step, caller: Caller) -> Any:
+    if isinstance(step, Call):
+        return await caller.acall(step)
+    if step.acall is not None:
+        return await step.acall()
+    return await asyncio.to_thread(step.call)

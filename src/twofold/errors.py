@@ -1,0 +1,91 @@
+"""Everything Twofold raises.
+
+TwofoldError
+├── ConfigError          a wrong argument when opening something
+├── InvalidQuery         a wrong argument to a search
+├── FilterError          a filter that means nothing
+├── InvalidDocument      a document that cannot be stored as it is
+├── CollectionMismatch   the collection was written with another model or other settings
+├── EncoderError         a model failed
+│   └── ModelUnavailable     a model could not be loaded or downloaded
+├── EngineError          Qdrant refused a request
+│   └── EngineUnavailable    Qdrant could not be reached
+├── PartialAdd           some batches of an `add` are stored, one failed
+└── IndexClosed          used after `close()`
+
+Each message ends with what to do next. The argument errors are also `ValueError`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TwofoldError(Exception):
+    """The base of every error that Twofold raises on purpose."""
+
+
+class ConfigError(TwofoldError, ValueError):
+    """An argument to `open` (or a setting) is wrong."""
+
+
+class InvalidQuery(TwofoldError, ValueError):
+    """An argument to `search` is wrong."""
+
+
+class FilterError(TwofoldError, ValueError):
+    """A filter has an unknown operator, or a value of the wrong kind."""
+
+
+class InvalidDocument(TwofoldError, ValueError):
+    """A document cannot be stored as it is; nothing of its batch was written."""
+
+    def __init__(self, message: str, *, position: int | None = None) -> None:
+        super().__init__(message if position is None else f"document {position}: {message}")
+        self.position = position
+
+
+class CollectionMismatch(TwofoldError):
+    """The collection on disk and the settings it was opened with do not fit together."""
+
+    def __init__(self, message: str, *, expected: object = None, found: object = None) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.found = found
+
+
+class EncoderError(TwofoldError):
+    """A model failed on a text, or returned vectors that cannot be stored."""
+
+
+class ModelUnavailable(EncoderError):
+    """A model could not be loaded, here or from the hub."""
+
+    def __init__(self, message: str, *, model: str) -> None:
+        super().__init__(message)
+        self.model = model
+
+
+class EngineError(TwofoldError):
+    """Qdrant refused or failed a request."""
+
+    def __init__(self, message: str, *, operation: str, location: str) -> None:
+        super().__init__(message)
+        self.operation = operation
+        self.location = location
+
+
+class EngineUnavailable(EngineError):
+    """Qdrant could not be reached."""
+
+
+class PartialAdd(TwofoldError):
+    """A batch failed after earlier ones had been stored; `written` holds the stored ids."""
+
+    def __init__(self, message: str, *, written: Sequence[str]) -> None:
+        super().__init__(message)
+        self.written = list(written)
+
+
+class IndexClosed(TwofoldError):
+    """The index was used after `close()`."""

@@ -1,0 +1,189 @@
+"""The dict filter language.
+
+    {"year": 2014}                                  equal (an element of a list counts)
+    {"year": {"gte": 2010, "lt": 2020}}             several operators: all must hold
+    {"tags": {"in": ["a", "b"]}}, {"tags": ["a", "b"]}
+    {"author.name": {"ne": "Ada"}}                  nested keys
+    {"or": [{...}, {...}]}, {"and": [...]}, {"not": {...}}
+
+Several keys in one dict must all hold. Operators may carry a `$`. Anything not understood is an error:
+a filter never becomes wider than what was written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timezone
+from typing import Any
+
+from twofold.errors import FilterError
+from twofold.filters.nodes import All, AnyOf, Between, Contains, Either, Equals, Node, Not, Present, Scalar
+from twofold.text import find_surrogate
+
+_MAX_DEPTH = 32
+_BOUNDS = ("gt", "gte", "lt", "lte")
+
+
+def parse(condition: Mapping[str, Any]) -> Node:
+    """Understand a filter dict, or say what is wrong with it."""
+    return _parse(condition, 0)
+
+
+def _parse(condition: object, depth: int) -> Node:
+    if depth > _MAX_DEPTH:
+        raise FilterError(f"the filter is nested deeper than {_MAX_DEPTH} levels: write it flatter")
+    if not isinstance(condition, Mapping):
+        raise FilterError(f"a filter is a dict such as {{'year': {{'gte': 2010}}}}, got {type(condition).__name__}")
+    parts = [_entry(key, value, depth) for key, value in condition.items()]
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+def _entry(key: object, value: Any, depth: int) -> Node:
+    if not isinstance(key, str) or not key:
+        raise FilterError(f"a filter key is the name of a field, got {key!r}")
+    word = key.removeprefix("$")
+    if word in ("and", "or"):
+        parts = tuple(_parse(part, depth + 1) for part in _list(value, key))
+        return All(parts) if word == "and" else Either(parts)
+    if word == "not":
+        return Not(_parse(value, depth + 1))
+    if key.startswith("$"):
+        raise FilterError(f"unknown operator {key!r}: at this place use and, or, not, or the name of a field")
+    return _field(_check_field(key), value, depth)
+
+
+def _field(field: str, value: Any, depth: int) -> Node:
+    if isinstance(value, Mapping):
+        return _operators(field, value, depth)
+    if value is None:
+        return Not(Present(field))
+    if _is_list(value):
+        return AnyOf(field, _values(field, value, "in"))
+    return Equals(field, _scalar(field, value, "eq"))
+
+
+def _operators(field: str, operators: Mapping[Any, Any], depth: int) -> Node:
+    if not operators:
+        raise FilterError(f"{field!r}: an empty dict says nothing: give an operator such as {{'eq': …}}")
+    named = {str(key).removeprefix("$"): value for key, value in operators.items()}
+    if len(named) != len(operators):
+        raise FilterError(f"{field!r}: the same operator is given twice, with and without $")
+    for name in named:
+        if name not in _OPERATORS and name not in _BOUNDS and name != "not":
+            raise FilterError(
+                f"{field!r}: unknown operator {name!r}: use one of "
+                f"{', '.join([*_OPERATORS, *_BOUNDS, 'not'])}; a nested field is written '{field}.{name}'"
+            )
+    bounds = {name: value for name, value in named.items() if name in _BOUNDS}
+    parts: list[Node] = [_OPERATORS[name](field, value) for name, value in named.items() if name in _OPERATORS]
+    if bounds:
+        parts.append(_between(field, bounds))
+    if "not" in named:
+        parts.append(Not(_field(field, named["not"], depth + 1)))
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+def _between(field: str, bounds: Mapping[str, Any]) -> Between:
+    found = {name: _bound(field, name, value) for name, value in bounds.items()}
+    if len({isinstance(value, datetime) for value in found.values()}) > 1:
+        raise FilterError(f"{field!r}: bounds must be all numbers or all dates, got {dict(bounds)!r}")
+    return Between(field, **found)
+
+
+def _bound(field: str, name: str, value: Any) -> float | datetime:
+    if isinstance(value, date):
+        return _moment(value)
+    if isinstance(value, str):
+        try:
+            return _moment(datetime.fromisoformat(value.strip().replace("Z", "+00:00")))
+        except ValueError:
+            raise FilterError(
+                f"{field!r}: {name} needs a number or a date (2024-05-01, 2024-05-01T12:00:00Z), got {value!r}"
+            ) from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise FilterError(f"{field!r}: {name} needs a number or a date, got {type(value).__name__}")
+    return _finite(field, float(value))
+
+
+def _present(field: str, value: Any) -> Node:
+    if not isinstance(value, bool):
+        raise FilterError(f"{field!r}: exists takes True or False, got {value!r}")
+    return Present(field) if value else Not(Present(field))
+
+
+def _contains(field: str, value: Any) -> Node:
+    if not isinstance(value, str) or not value.strip():
+        raise FilterError(f"{field!r}: text takes the words to look for, got {value!r}")
+    return Contains(field, _storable(field, value))
+
+
+def _equals(field: str, value: Any) -> Node:
+    return Not(Present(field)) if value is None else Equals(field, _scalar(field, value, "eq"))
+
+
+def _differs(field: str, value: Any) -> Node:
+    return Present(field) if value is None else Not(Equals(field, _scalar(field, value, "ne")))
+
+
+_OPERATORS: dict[str, Callable[[str, Any], Node]] = {
+    "eq": _equals,
+    "ne": _differs,
+    "in": lambda field, value: AnyOf(field, _values(field, value, "in")),
+    "nin": lambda field, value: Not(AnyOf(field, _values(field, value, "nin"))),
+    "exists": _present,
+    "text": _contains,
+}
+
+
+def _values(field: str, values: Any, operator: str) -> tuple[Scalar | datetime, ...]:
+    return tuple(_scalar(field, value, operator) for value in _list(values, f"{field}: {operator}"))
+
+
+def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
+    if isinstance(value, date):
+        return _moment(value)
+    if isinstance(value, str):
+        return _storable(field, value)
+    if isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return _finite(field, value)
+    if _is_list(value):
+        raise FilterError(f"{field!r}: {operator} takes one value, got a list: use 'in'")
+    raise FilterError(f"{field!r}: {operator} takes a string, number, bool or date, got {type(value).__name__}")
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not _is_list(value):
+        raise FilterError(f"{where!r} takes a list, got {type(value).__name__}")
+    return list(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (str, bytes))
+
+
+def _finite(field: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise FilterError(f"{field!r}: {value} can't be compared: give a finite number")
+    return value
+
+
+def _storable(field: str, value: str) -> str:
+    if find_surrogate(value) is not None:
+        raise FilterError(f"{field!r}: the value has half a character (a lone surrogate): no stored text has that")
+    return value
+
+
+def _moment(value: date) -> datetime:
+    """A date as its first moment, UTC unless it says otherwise."""
+    if not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+
+
+def _check_field(key: str) -> str:
+    if '"' in key or any(not part for part in key.split(".")) or find_surrogate(key) is not None:
+        raise FilterError(f"{key!r} is not the name of a field: write nested ones as 'author.name'")
+    return key

@@ -1,0 +1,228 @@
+"""Opening a collection: create it, or check that what is there fits what was asked for."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from twofold.config import CollectionSettings
+from twofold.encoders import bundled
+from twofold.encoders.base import DenseEncoder, SparseEncoder
+from twofold.encoders.bm25 import BM25
+from twofold.encoders.dense import measure, resolve_dense
+from twofold.encoders.sparse import resolve_sparse
+from twofold.engine import calls
+from twofold.engine.connection import Capabilities
+from twofold.engine.flow import Flow, Work
+from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE
+from twofold.engine.schema import FORMAT, Schema, creation, describe, initial_indexes
+from twofold.errors import CollectionMismatch, ConfigError, EngineError
+
+log = logging.getLogger("twofold")
+
+OLDEST_SERVER = (1, 16)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What `open` was asked for, before anything is known about the collection."""
+
+    collection: str
+    dense: Any = None
+    sparse: Any = None
+    language: str | None = None
+    settings: CollectionSettings = field(default_factory=CollectionSettings)
+    adopt: bool = False
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An open collection: its encoders, and which legs it can serve."""
+
+    collection: str
+    dense: DenseEncoder
+    dim: int
+    sparse: SparseEncoder
+    schema: Schema
+    engine: Capabilities
+    no_dense: str | None
+    """Why the dense leg can't be used, None if it can."""
+    no_lexical: str | None
+    notes: tuple[str, ...] = ()
+    """What every result of this collection should say."""
+    read_only: str | None = None
+    """Why documents can't be added, None if they can."""
+
+
+def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
+    """Everything between a location and the first search."""
+    if engine.versioned:
+        yield from _check_version()
+    if not (yield from calls.exists(wish.collection)):
+        yield from _create(wish, engine)
+    schema = describe((yield from calls.info(wish.collection)))
+    dense, sparse = _encoders(wish, schema.record)
+    dim: int = yield Work(lambda: measure(dense))
+    ready = _check(wish.collection, schema, engine, dense, dim, sparse)
+    if schema.record is None and wish.adopt:
+        yield from calls.note(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
+    elif schema.record is None and schema.points:
+        ready = _unrecorded(ready)
+    return ready
+
+
+def _check_version() -> Flow[None]:
+    version = yield from calls.server_version()
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_SERVER:
+        raise EngineError(
+            f"this Qdrant server is {version}, and Twofold needs {OLDEST_SERVER[0]}.{OLDEST_SERVER[1]} or newer: "
+            "upgrade the server",
+            operation="info",
+            location=version,
+        )
+
+
+def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
+    dense = resolve_dense(wish.dense)
+    sparse = resolve_sparse(wish.sparse, wish.language)
+    dim: int = yield Work(lambda: measure(dense))
+    indexes = initial_indexes(wish.settings) if engine.indexes else {}
+    arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(dense, dim, sparse))
+    try:
+        yield from calls.create(wish.collection, arguments)
+    except EngineError:
+        if not (yield from calls.exists(wish.collection)):  # somebody else may have created it meanwhile
+            raise
+    for key, schema in indexes.items():
+        yield from calls.create_index(wish.collection, key, schema, wait=True)
+
+
+def _record(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "dense": {"model": dense.name, "dim": dim, "by_name": dense.by_name},
+        "sparse": sparse.settings,
+    }
+
+
+def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> tuple[DenseEncoder, SparseEncoder]:
+    """What was asked for; where nothing was, what the collection was written with."""
+    if record is None:
+        return resolve_dense(wish.dense), resolve_sparse(wish.sparse, wish.language)
+    if record.get("format") != FORMAT:
+        raise CollectionMismatch(
+            f"collection {wish.collection!r} has format {record.get('format')!r}, this version of Twofold reads "
+            f"{FORMAT}: install the version that wrote it",
+            expected=FORMAT,
+            found=record.get("format"),
+        )
+    return _dense_for(wish, record["dense"]), _sparse_for(wish, record["sparse"])
+
+
+def _dense_for(wish: Wish, recorded: Mapping[str, Any]) -> DenseEncoder:
+    if wish.dense is None and recorded["model"] != bundled.NAME:
+        if not recorded.get("by_name"):
+            raise ConfigError(
+                f"collection {wish.collection!r} was written with {recorded['model']!r}: pass that embedding as dense="
+            )
+        return resolve_dense(recorded["model"])
+    dense = resolve_dense(wish.dense)
+    if dense.name != recorded["model"]:
+        raise CollectionMismatch(
+            f"collection {wish.collection!r} was written with dense model {recorded['model']!r}, not {dense.name!r}: "
+            "vectors of two models can't be compared. Open it with its own model, or add the documents to a new "
+            "collection",
+            expected=recorded["model"],
+            found=dense.name,
+        )
+    return dense
+
+
+def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
+    if wish.sparse is None and wish.language in (None, recorded.get("language")):
+        return _recorded_sparse(wish.collection, recorded)
+    sparse = resolve_sparse(wish.sparse, wish.language)
+    if sparse.settings != dict(recorded):
+        differ = {
+            key: (recorded.get(key), sparse.settings.get(key))
+            for key in {*recorded, *sparse.settings}
+            if recorded.get(key) != sparse.settings.get(key)
+        }
+        listed = ", ".join(f"{key} {old!r}, not {new!r}" for key, (old, new) in sorted(differ.items()))
+        raise CollectionMismatch(
+            f"collection {wish.collection!r} was written with {listed}: leave language= and sparse= out to use what "
+            "it was written with, or add the documents to a new collection",
+            expected=dict(recorded),
+            found=sparse.settings,
+        )
+    return sparse
+
+
+def _recorded_sparse(collection: str, recorded: Mapping[str, Any]) -> SparseEncoder:
+    settings = dict(recorded)
+    model = settings.pop("model")
+    if model == "bm25":
+        return BM25(**settings)
+    try:
+        return resolve_sparse(model, None)
+    except ConfigError as error:
+        raise ConfigError(
+            f"collection {collection!r} was written with sparse model {model!r}: pass it as sparse="
+        ) from error
+
+
+def _check(
+    collection: str,
+    schema: Schema,
+    engine: Capabilities,
+    dense: DenseEncoder,
+    dim: int,
+    sparse: SparseEncoder,
+) -> Ready:
+    if schema.dense_dim is None and not schema.sparse:
+        raise CollectionMismatch(
+            f"collection {collection!r} has neither a dense vector named {DENSE!r} nor a sparse one named "
+            f"{SPARSE!r}: Twofold did not write it. Choose another collection name"
+        )
+    if schema.dense_dim is not None and schema.dense_dim != dim:
+        raise CollectionMismatch(
+            f"collection {collection!r} holds vectors of {schema.dense_dim} dimensions and {dense.name} makes {dim}: "
+            "open it with the model it was written with, or choose another collection name",
+            expected=schema.dense_dim,
+            found=dim,
+        )
+    notes: tuple[str, ...] = ()
+    if schema.sparse and sparse.needs_idf and not schema.idf:
+        notes = (
+            f"the sparse vector {SPARSE!r} has no IDF modifier, so rare words count no more than common ones: "
+            "update_collection(sparse_vectors_config=…) with Modifier.IDF mends it",
+        )
+    return Ready(
+        collection=collection,
+        dense=dense,
+        dim=dim,
+        sparse=sparse,
+        schema=schema,
+        engine=engine,
+        no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
+        no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
+        notes=notes,
+    )
+
+
+def _unrecorded(ready: Ready) -> Ready:
+    """Somebody else's points: they can be searched, but nothing says which model wrote them."""
+    log.warning(
+        "collection %r was not written by Twofold: results are only right if its vectors come from %s",
+        ready.collection,
+        ready.dense.name,
+    )
+    reason = (
+        f"collection {ready.collection!r} was written by something else, so nothing says which model its vectors "
+        f"come from: if it is {ready.dense.name}, open it once with adopt=True"
+    )
+    return replace(ready, read_only=reason)

@@ -1,0 +1,102 @@
+"""The two ways to a ranking: the engine fuses, or we do. Each builds requests and reads answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qdrant_client import models
+
+from twofold.engine.layout import Stored, from_point
+from twofold.engine.requests import Probe, Scope, fused_request, leg_request
+from twofold.fusion import Fused, Leg, LegName, Strategy, publish
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a leg found a document."""
+
+    score: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A candidate: the document, its final score and, where known, how it came about."""
+
+    stored: Stored
+    score: float
+    places: Mapping[LegName, Place] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClientPlan:
+    """Both legs in one batch, fused by our own functions."""
+
+    fusion: Strategy
+    probes: Sequence[Probe]
+    scope: Scope
+
+    def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
+        """One request for each leg, with everything a hit needs."""
+        return [leg_request(probe, self.scope, depth, payload=True) for probe in self.probes]
+
+    def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
+        """The legs' candidates as one ranking."""
+        stored = {str(p.id): from_point(p) for points in answers for p in points}
+        legs = [_leg(probe, points) for probe, points in zip(self.probes, answers, strict=True)]
+        places = _places(legs)
+        rows = [Row(stored[f.id], f.score, places[f.id], f.parts) for f in self.fusion.fuse(legs)]
+        return ordered(rows)
+
+
+@dataclass(frozen=True)
+class NativePlan:
+    """The engine fuses. To explain the result, both legs travel in the same batch, ids and scores only."""
+
+    fusion: Strategy
+    probes: Sequence[Probe]
+    scope: Scope
+    explain: bool
+
+    def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
+        """The fused request, and the bare legs if they are to be shown."""
+        fused = fused_request(self.fusion, self.probes, self.scope, depth, limit)
+        bare = self.probes if self.explain else ()
+        return [fused, *(leg_request(probe, self.scope, depth, payload=False) for probe in bare)]
+
+    def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
+        """The engine's ranking, with the same order of ties as ours."""
+        legs = [_leg(probe, points) for probe, points in zip(self.probes, answers[1:], strict=False)]
+        places = _places(legs)
+        parts = {fused.id: fused for fused in self.fusion.fuse(legs)}
+        return ordered(_native_row(point, places, parts) for point in answers[0])
+
+
+Plan = ClientPlan | NativePlan
+
+
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """Best first; equal scores by document id."""
+    return sorted(rows, key=lambda row: (-row.score, row.stored.id))
+
+
+def _native_row(
+    point: models.ScoredPoint, places: Mapping[str, Mapping[LegName, Place]], parts: Mapping[str, Fused]
+) -> Row:
+    identity = str(point.id)
+    fused = parts.get(identity)
+    return Row(from_point(point), publish(point.score), places.get(identity, {}), fused.parts if fused else {})
+
+
+def _leg(probe: Probe, points: Sequence[models.ScoredPoint]) -> Leg:
+    return Leg(probe.leg, [(str(point.id), point.score) for point in points], probe.mass)
+
+
+def _places(legs: Sequence[Leg]) -> dict[str, dict[LegName, Place]]:
+    places: dict[str, dict[LegName, Place]] = {}
+    for leg in legs:
+        for rank, (identity, score) in enumerate(leg.hits, 1):
+            places.setdefault(identity, {})[leg.name] = Place(score, rank)
+    return places

@@ -1,0 +1,96 @@
+"""What comes out of a search: `SearchResult`, its `Hit`s, and why each of them is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, overload
+
+Mode: TypeAlias = Literal["hybrid", "dense", "lexical", "text"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where a hit's score comes from. A score or rank is None where that leg did not find the hit."""
+
+    fusion: str
+    """The fusion strategy that was used."""
+    semantic_score: float | None
+    """Raw cosine similarity between query and text."""
+    semantic_rank: int | None
+    """1-based position among the candidates of the dense leg."""
+    semantic_part: float
+    """What the dense leg adds to the final score, normalised and weighted."""
+    lexical_score: float | None
+    """Raw BM25 score."""
+    lexical_rank: int | None
+    """1-based position among the candidates of the lexical leg."""
+    lexical_part: float
+    """What the lexical leg adds to the final score, normalised and weighted."""
+    matched_words: tuple[str, ...]
+    """Words of the query that the text contains, after stemming."""
+    final_score: float
+    """The score the hit is ranked by."""
+    tag_boost: float = 0.0
+    """What matching tags add to the final score."""
+    recency_factor: float = 1.0
+    """The factor that age multiplies the score with."""
+
+    def __str__(self) -> str:
+        legs = (
+            ("meaning", self.semantic_score, self.semantic_rank, self.semantic_part),
+            ("words", self.lexical_score, self.lexical_rank, self.lexical_part),
+        )
+        parts = [
+            f"{name} #{rank} ({score:.3f} raw) adds {part:.4g}"
+            if score is not None and rank is not None
+            else (f"{name} ({score:.3f} raw) adds {part:.4g}" if score is not None else f"{name}: not found")
+            for name, score, rank, part in legs
+        ]
+        matched = f" on {', '.join(self.matched_words)}" if self.matched_words else ""
+        return f"{self.final_score:.4g} by {self.fusion}: {parts[0]}; {parts[1]}{matched}"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found."""
+
+    id: str
+    text: str
+    score: float
+    """The final score, on the scale of the fusion strategy."""
+    relevance: float
+    """The same on a scale from 0 to 1, where 1 is the best score the strategy can give."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    explanation: Explanation | None = None
+    """Why the hit is here, with `explain=True`."""
+
+
+@dataclass(frozen=True)
+class SearchResult(Sequence[Hit]):
+    """The hits of one search, best first, and how they were found."""
+
+    hits: tuple[Hit, ...]
+    mode: Mode
+    """What the search used: both legs, one of them, or plain text matching."""
+    degraded: str | None = None
+    """Why the search did less than was asked, or None if it did it all."""
+    query: str = ""
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the hits, best first."""
+        return [hit.id for hit in self.hits]

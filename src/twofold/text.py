@@ -1,0 +1,35 @@
+"""Text as it enters the library: one Unicode form, no characters that cannot be stored."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def normalise(text: str) -> str:
+    """Give `text` in NFC, so that the same word is always the same characters."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def find_surrogate(text: str) -> int | None:
+    """Position of the first lone surrogate, which no UTF-8 store can hold."""
+    found = _SURROGATE.search(text)
+    return found.start() if found else None
+
+
+def clean_query(query: str, limit: int) -> tuple[str, str | None]:
+    """A query that every encoder can take, and a note if something of it was cut.
+
+    Lone surrogates become U+FFFD: a query is only looked at, so replacing them loses nothing.
+    """
+    cleaned = normalise(_SURROGATE.sub("\ufffd", query)).strip()
+    if len(cleaned) <= limit:
+        return cleaned, None
+    return cleaned[:limit], f"the query was cut to its first {limit:,} characters"
+
+
+def words(text: str) -> list[str]:
+    """Distinct lower-case words in order of appearance, for plain full-text matching."""
+    return list(dict.fromkeys(re.findall(r"\w+", text.lower())))
