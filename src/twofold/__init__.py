@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from twofold.encoders.bm25 import BM25
     from twofold.errors import (
         CollectionMismatch,
+        CollectionNotFound,
         ConfigError,
         EncoderError,
         EngineError,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     )
     from twofold.fusion import Fusion
     from twofold.index import HybridIndex
-    from twofold.results import Explanation, Hit, SearchResult
+    from twofold.results import Explanation, Hit, IndexInfo, SearchResult
 
 _HOMES = {
     "twofold.config": ("CollectionSettings", "SearchConfig"),
@@ -37,6 +38,7 @@ _HOMES = {
     "twofold.encoders.bm25": ("BM25",),
     "twofold.errors": (
         "CollectionMismatch",
+        "CollectionNotFound",
         "ConfigError",
         "EncoderError",
         "EngineError",
@@ -51,13 +53,14 @@ _HOMES = {
     ),
     "twofold.fusion": ("Fusion",),
     "twofold.index": ("HybridIndex",),
-    "twofold.results": ("Explanation", "Hit", "SearchResult"),
+    "twofold.results": ("Explanation", "Hit", "IndexInfo", "SearchResult"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BM25",
     "CollectionMismatch",
+    "CollectionNotFound",
     "CollectionSettings",
     "ConfigError",
     "Document",
@@ -70,6 +73,7 @@ __all__ = [
     "Hit",
     "HybridIndex",
     "IndexClosed",
+    "IndexInfo",
     "InvalidDocument",
     "InvalidQuery",
     "ModelUnavailable",

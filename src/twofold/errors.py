@@ -5,6 +5,7 @@ TwofoldError
 ├── InvalidQuery         a wrong argument to a search
 ├── FilterError          a filter that means nothing
 ├── InvalidDocument      a document that cannot be stored as it is
+├── CollectionNotFound   opened with create=False, and it isn't there
 ├── CollectionMismatch   the collection was written with another model or other settings
 ├── EncoderError         a model failed
 │   └── ModelUnavailable     a model could not be loaded or downloaded
@@ -43,6 +44,10 @@ class InvalidDocument(TwofoldError, ValueError):
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message if position is None else f"document {position}: {message}")
         self.position = position
+
+
+class CollectionNotFound(TwofoldError):
+    """There is no such collection, and `create=False` said not to make one."""
 
 
 class CollectionMismatch(TwofoldError):

@@ -67,6 +67,25 @@ class Hit:
 
 
 @dataclass(frozen=True)
+class IndexInfo:
+    """What an index is made of."""
+
+    location: str
+    collection: str
+    documents: int
+    dense_model: str
+    dense_dim: int
+    sparse: Mapping[str, Any]
+    """The settings of the lexical leg: language, k1, b …."""
+    legs: tuple[str, ...]
+    """The legs that the collection can serve."""
+    indexed: tuple[str, ...]
+    """Payload fields with an index."""
+    notes: tuple[str, ...] = ()
+    """What is not as it should be."""
+
+
+@dataclass(frozen=True)
 class SearchResult(Sequence[Hit]):
     """The hits of one search, best first, and how they were found."""
 

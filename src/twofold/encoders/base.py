@@ -21,11 +21,6 @@ class Sparse:
     indices: Sequence[int]
     values: Sequence[float]
 
-    @property
-    def mass(self) -> float:
-        """Σ of the weights."""
-        return float(sum(self.values))
-
 
 @dataclass(frozen=True)
 class DenseEncoder:
@@ -39,6 +34,8 @@ class DenseEncoder:
     aembed_query: Callable[[str], Awaitable[Any]] | None = None
     by_name: bool = False
     """The model can be loaded again by its name alone."""
+    languages: frozenset[str] | None = None
+    """The languages that the model knows; None where nobody said, which counts as all."""
 
 
 class SparseEncoder(Protocol):
@@ -68,7 +65,7 @@ def check_dense(raw: Any, count: int, dim: int | None, model: str) -> Vectors:
         vectors = np.asarray(raw, dtype=np.float32)
     except (ValueError, TypeError) as error:
         raise EncoderError(f"{model} returned something that is not a list of vectors: {error}") from error
-    if vectors.ndim != 2 or len(vectors) != count:
+    if vectors.ndim != 2 or len(vectors) != count or 0 in vectors.shape[1:]:
         raise EncoderError(f"{model} returned shape {vectors.shape} for {count} texts: expected one vector each")
     if dim is not None and vectors.shape[1] != dim:
         raise EncoderError(

@@ -23,7 +23,14 @@ _BATCH = 32
 
 def encoder() -> DenseEncoder:
     """The bundled model. Its weights are read at the first text, not before."""
-    return DenseEncoder(name=NAME, dim=DIM, by_name=True, embed_documents=_embed_documents, embed_query=_embed_query)
+    return DenseEncoder(
+        name=NAME,
+        dim=DIM,
+        by_name=True,
+        languages=frozenset({"english"}),
+        embed_documents=_embed_documents,
+        embed_query=_embed_query,
+    )
 
 
 def _embed_documents(texts: Sequence[str]) -> Vectors:

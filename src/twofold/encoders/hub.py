@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _HUB = "https://huggingface.co"
+# What goes before a query and before a passage, by the models' own cards; fastembed leaves it to the caller.
+_SEARCHING = "Represent this sentence for searching relevant passages: "
+_PREFIXES = (
+    ("-e5-", ("query: ", "passage: ")),
+    ("nomic-embed-text", ("search_query: ", "search_document: ")),
+    ("bge-small-en", (_SEARCHING, "")),
+    ("bge-base-en", (_SEARCHING, "")),
+    ("bge-large-en", (_SEARCHING, "")),
+    ("mxbai-embed-large", (_SEARCHING, "")),
+    ("snowflake-arctic-embed", (_SEARCHING, "")),
+)
 _PATIENCE = 4.0
 
 
@@ -24,19 +35,28 @@ def dense(name: str) -> DenseEncoder:
     """A dense model of fastembed's list."""
     from fastembed import TextEmbedding
 
-    dim = int(_describe(name, TextEmbedding.list_supported_models(), "dense")["dim"])
+    described = _describe(name, TextEmbedding.list_supported_models(), "dense")
+    name, dim = described["model"], int(described["dim"])  # as the list writes it: the name is recorded and compared
     return from_fastembed(_load(partial(TextEmbedding, name), name), name, dim=dim, by_name=True)
 
 
 def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
-    """A `TextEmbedding` as an encoder; queries and passages take the prefixes that the model wants."""
+    """A `TextEmbedding` as an encoder; queries and passages get the words in front that the model was trained with."""
+    query, passage = _prefixes(name)
     return DenseEncoder(
         name=name,
         dim=dim,
         by_name=by_name,
-        embed_documents=lambda texts: list(model.passage_embed(texts)),
-        embed_query=lambda text: next(iter(model.query_embed(text))),
+        embed_documents=lambda texts: list(model.passage_embed([passage + text for text in texts])),
+        embed_query=lambda text: next(iter(model.query_embed(query + text))),
     )
+
+
+def _prefixes(name: str) -> tuple[str, str]:
+    for family, prefixes in _PREFIXES:
+        if family in name.lower():
+            return prefixes
+    return "", ""
 
 
 class LearnedSparse:
@@ -70,6 +90,7 @@ def sparse(name: str) -> LearnedSparse:
     from fastembed import SparseTextEmbedding
 
     described = _describe(name, SparseTextEmbedding.list_supported_models(), "sparse")
+    name = described["model"]
     model = _load(partial(SparseTextEmbedding, name), name)
     return LearnedSparse(model, name, needs_idf=bool(described.get("requires_idf")))
 
@@ -117,7 +138,7 @@ def _hub_silence() -> str | None:
     """Why the hub can't be reached, or None if it answers (with whatever status)."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
         return "HF_HUB_OFFLINE is set"
-    hub = os.environ.get("HF_ENDPOINT", _HUB)
+    hub = os.environ.get("HF_ENDPOINT") or _HUB
     request = urllib.request.Request(hub, method="HEAD")  # noqa: S310 - the user's own hub setting
     try:
         urllib.request.urlopen(request, timeout=_PATIENCE).close()  # noqa: S310

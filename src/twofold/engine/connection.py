@@ -18,7 +18,7 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 
 from twofold.engine.faults import translated
 from twofold.engine.flow import Call
-from twofold.errors import ConfigError, IndexClosed
+from twofold.errors import CollectionNotFound, ConfigError, IndexClosed
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
@@ -168,7 +168,7 @@ class RemoteConnection(Connection):
         await super().aclose()
 
 
-def connect(location: Location, *, api_key: str | None, timeout: float, **options: Any) -> Connection:
+def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
     """Open a location. Only a URL takes an api_key, a timeout and further client options."""
     if isinstance(location, AsyncQdrantClient):
         return AsyncConnection(location, "your AsyncQdrantClient")
@@ -189,15 +189,21 @@ def connect(location: Location, *, api_key: str | None, timeout: float, **option
         return RemoteConnection(str(location), given)
     if api_key is not None or options:
         raise ConfigError(f"api_key and client options are for a URL, and {str(location)!r} is not one")
-    return SyncConnection(_local_client(location), str(location), owned=True)
+    return SyncConnection(_local_client(location, create), str(location), owned=True)
 
 
-def _local_client(location: str | Path) -> QdrantClient:
+def _local_client(location: str | Path, create: bool) -> QdrantClient:
     if str(location) == ":memory:":
         return QdrantClient(":memory:")
     path = Path(location).expanduser()
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file: an index needs a folder of its own")
+    if not path.exists() and not create:
+        raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
     with translated("open", str(path)):
         return QdrantClient(path=str(path), force_disable_check_same_thread=True)
 

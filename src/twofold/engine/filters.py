@@ -11,7 +11,7 @@ from twofold.engine.layout import metadata_key
 from twofold.filters import Node, leaves
 from twofold.filters.nodes import All, AnyOf, Between, Contains, Either, Equals, Leaf, Not, Present, Scalar
 
-# Beyond this a float can't tell neighbours apart, so the range that stands for equality would be too wide.
+# Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
 _EXACT = 2**53
 NOTHING = models.HasIdCondition(has_id=[])
 
@@ -48,8 +48,8 @@ def _leaf(node: Leaf) -> models.Condition:
 def _equals(key: str, value: Scalar | datetime) -> models.Condition:
     if isinstance(value, datetime):
         return models.FieldCondition(key=key, range=models.DatetimeRange(gte=value, lte=value))
-    if isinstance(value, (str, bool)) or abs(value) > _EXACT:
-        return models.FieldCondition(key=key, match=models.MatchValue(value=value))  # type: ignore[arg-type]
+    if isinstance(value, (str, bool)) or (isinstance(value, int) and abs(value) > _EXACT):
+        return models.FieldCondition(key=key, match=models.MatchValue(value=value))
     # The engine's match tells 5 from 5.0, a range does not.
     return models.FieldCondition(key=key, range=models.Range(gte=value, lte=value))
 

@@ -22,73 +22,77 @@ class Probe:
     floor: float | None = None
 
     @property
-    def mass(self) -> float:
-        """Σ of the weights of a sparse query: the number of its terms."""
-        return self.vector.mass if isinstance(self.vector, Sparse) else 1.0
+    def terms(self) -> int:
+        """The number of different terms in a sparse query."""
+        return len(self.vector.indices) if isinstance(self.vector, Sparse) else 1
 
-    def arguments(self) -> dict[str, Any]:
+    def vector_query(self) -> dict[str, Any]:
         """What says, in a request or a prefetch, which vector is asked for."""
         if isinstance(self.vector, Sparse):
-            return {"query": to_sparse(self.vector), "using": SPARSE, "score_threshold": self.floor}
-        return {"query": self.vector.tolist(), "using": DENSE, "score_threshold": self.floor}
+            return {"query": to_sparse(self.vector), "using": SPARSE}
+        return {"query": self.vector.tolist(), "using": DENSE}
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What all requests of one search share: the same filter and effort for every leg."""
+class Ask:
+    """One search, as the engine is asked: both legs with the same filter, depth and effort."""
 
+    fusion: Strategy
+    probes: Sequence[Probe]
     filter: models.Filter | None
     params: models.SearchParams | None
 
+    def leg(self, probe: Probe, depth: int, *, payload: bool) -> models.QueryRequest:
+        """The candidates of one leg; without payload only their ids and scores."""
+        return models.QueryRequest(**self._leg(probe, depth), with_payload=payload)
 
-def leg_request(probe: Probe, scope: Scope, depth: int, *, payload: bool) -> models.QueryRequest:
-    """The candidates of one leg; without payload only their ids and scores."""
-    return models.QueryRequest(
-        **probe.arguments(),
-        filter=scope.filter,
-        params=_params(probe, scope),
-        limit=depth,
-        with_payload=payload,
-    )
+    def fused(self, depth: int, limit: int) -> models.QueryRequest:
+        """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
+        return models.QueryRequest(
+            prefetch=[models.Prefetch(**self._leg(probe, depth)) for probe in self.probes],
+            query=self.native_query(),
+            limit=limit,
+            with_payload=True,
+        )
 
+    def _leg(self, probe: Probe, depth: int) -> dict[str, Any]:
+        if not self.fusion.pooled or len(self.probes) == 1:
+            return self._search(probe, depth)
+        pool = [models.Prefetch(**self._search(each, depth)) for each in self.probes]
+        return {"prefetch": pool, **probe.vector_query(), "limit": depth * len(self.probes)}
 
-def fused_request(
-    fusion: Strategy, probes: Sequence[Probe], scope: Scope, depth: int, limit: int
-) -> models.QueryRequest:
-    """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
-    return models.QueryRequest(
-        prefetch=[
-            models.Prefetch(**p.arguments(), filter=scope.filter, params=_params(p, scope), limit=depth) for p in probes
-        ],
-        query=native_query(fusion, probes),
-        limit=limit,
-        with_payload=True,
-    )
+    def _search(self, probe: Probe, depth: int) -> dict[str, Any]:
+        return {
+            **probe.vector_query(),
+            "score_threshold": probe.floor,
+            "filter": self.filter,
+            "params": self.params if probe.leg == "dense" else None,
+            "limit": depth,
+        }
 
-
-def native_query(fusion: Strategy, probes: Sequence[Probe]) -> Any:
-    """The engine's query that computes exactly this fusion, or None if it has none."""
-    if len(probes) != 2:
+    def native_query(self) -> Any:
+        """The engine's query that computes exactly this fusion, or None if it has none."""
+        if len(self.probes) != 2:
+            return None
+        equal = self.fusion.weights == (1.0, 1.0)
+        if isinstance(self.fusion, Rrf) and equal:
+            # The engine computes 1 / (rank + k - 1); its weighted form is another function than Σ w / (k + rank).
+            return models.RrfQuery(rrf=models.Rrf(k=self.fusion.k + 1))
+        if isinstance(self.fusion, Dbsf) and equal:
+            return models.FusionQuery(fusion=models.Fusion.DBSF)
+        if isinstance(self.fusion, Auto):
+            return _auto_formula(self.fusion, self.probes)
         return None
-    equal = fusion.weights == (1.0, 1.0)
-    if isinstance(fusion, Rrf) and equal:
-        # The engine ranks from 0 and adds k - 1; its weighted form is another function than Σ w / (k + rank).
-        return models.RrfQuery(rrf=models.Rrf(k=fusion.k + 1))
-    if isinstance(fusion, Dbsf) and equal:
-        return models.FusionQuery(fusion=models.Fusion.DBSF)
-    if isinstance(fusion, Auto):
-        return _auto_formula(fusion, probes)
-    return None
 
 
 def _auto_formula(fusion: Auto, probes: Sequence[Probe]) -> models.FormulaQuery:
     place = {probe.leg: f"$score[{i}]" for i, probe in enumerate(probes)}
-    lexical = next(probe for probe in probes if probe.leg == "lexical")
+    terms = max(probe.terms for probe in probes)
     cosine, bm25 = place["dense"], place["lexical"]
     # max(0, x) = (x + |x|) / 2: older servers have no max.
     positive = models.SumExpression(sum=[cosine, models.AbsExpression(abs=cosine)])
     saturated = models.DivExpression(
-        div=models.DivParams(left=bm25, right=models.SumExpression(sum=[bm25, fusion.half(lexical.mass)]))
+        div=models.DivParams(left=bm25, right=models.SumExpression(sum=[bm25, fusion.half(terms)]))
     )
     return models.FormulaQuery(
         formula=models.SumExpression(
@@ -99,7 +103,3 @@ def _auto_formula(fusion: Auto, probes: Sequence[Probe]) -> models.FormulaQuery:
         ),
         defaults={cosine: 0.0, bm25: 0.0},
     )
-
-
-def _params(probe: Probe, scope: Scope) -> models.SearchParams | None:
-    return scope.params if probe.leg == "dense" else None

@@ -22,6 +22,7 @@ from twofold.filters.nodes import All, AnyOf, Between, Contains, Either, Equals,
 from twofold.text import find_surrogate
 
 _MAX_DEPTH = 32
+_MAX_INT = 2**63
 _BOUNDS = ("gt", "gte", "lt", "lte")
 
 
@@ -64,6 +65,8 @@ def _field(field: str, value: Any, depth: int) -> Node:
 
 
 def _operators(field: str, operators: Mapping[Any, Any], depth: int) -> Node:
+    if depth > _MAX_DEPTH:
+        raise FilterError(f"{field!r}: the filter is nested deeper than {_MAX_DEPTH} levels: write it flatter")
     if not operators:
         raise FilterError(f"{field!r}: an empty dict says nothing: give an operator such as {{'eq': …}}")
     named = {str(key).removeprefix("$"): value for key, value in operators.items()}
@@ -103,7 +106,14 @@ def _bound(field: str, name: str, value: Any) -> float | datetime:
             ) from None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FilterError(f"{field!r}: {name} needs a number or a date, got {type(value).__name__}")
-    return _finite(field, float(value))
+    return _inward(field, name, value)
+
+
+def _inward(field: str, name: str, value: float) -> float:
+    """A bound as the float that the engine takes; an int that is none becomes the next one that doesn't widen."""
+    number = float(_finite(field, value))
+    off = number < value if name in ("gt", "gte") else number > value
+    return math.nextafter(number, math.inf if name in ("gt", "gte") else -math.inf) if off else number
 
 
 def _present(field: str, value: Any) -> Node:
@@ -145,9 +155,9 @@ def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
         return _moment(value)
     if isinstance(value, str):
         return _storable(field, value)
-    if isinstance(value, (bool, int)):
+    if isinstance(value, bool):
         return value
-    if isinstance(value, float):
+    if isinstance(value, (int, float)):
         return _finite(field, value)
     if _is_list(value):
         raise FilterError(f"{field!r}: {operator} takes one value, got a list: use 'in'")
@@ -161,10 +171,12 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (str, bytes))
+    return isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (str, bytes, bytearray, memoryview))
 
 
 def _finite(field: str, value: float) -> float:
+    if isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT:
+        raise FilterError(f"{field!r}: a whole number beyond 64 bits can't be compared: no stored number is that large")
     if not math.isfinite(value):
         raise FilterError(f"{field!r}: {value} can't be compared: give a finite number")
     return value

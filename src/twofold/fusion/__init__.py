@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from twofold.errors import InvalidQuery
 from twofold.fusion.auto import Auto
-from twofold.fusion.base import Fused, Leg, LegName, Strategy, publish
+from twofold.fusion.base import Fused, Leg, LegName, Strategy, settle, shares
 from twofold.fusion.strategies import Average, Dbsf, Rrf, Weighted
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "Rrf",
     "Strategy",
     "Weighted",
-    "publish",
     "resolve",
+    "settle",
 ]
 
 
@@ -30,9 +30,9 @@ class Fusion:
     """The fusion strategies by name. Their formulas are on the classes they return."""
 
     @staticmethod
-    def auto(alpha: float = 0.5) -> Auto:
+    def auto(alpha: float | None = None) -> Auto:
         """Convex over absolute scores; the default."""
-        return Auto(weights=(alpha, 1 - alpha))
+        return Auto() if alpha is None else Auto(weights=shares(alpha), chosen=True)
 
     @staticmethod
     def rrf(k: int = 60, weights: tuple[float, float] = (1.0, 1.0)) -> Rrf:
@@ -47,7 +47,7 @@ class Fusion:
     @staticmethod
     def weighted(alpha: float = 0.7) -> Weighted:
         """Cosine and max-normalised BM25, weighted alpha and 1 - alpha."""
-        return Weighted(weights=(alpha, 1 - alpha))
+        return Weighted(weights=shares(alpha))
 
     @staticmethod
     def average() -> Average:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 from twofold.errors import InvalidQuery
+
+T = TypeVar("T")
+_NOISE = 1.5e-6  # wider than the last of seven digits, so that noise that rounding enlarges is still noise
 
 LegName: TypeAlias = Literal["dense", "lexical"]
 
@@ -23,8 +26,8 @@ class Leg:
 
     name: LegName
     hits: Sequence[tuple[str, float]]
-    mass: float = 1.0
-    """Σ of the query vector's weights: the number of query terms, for BM25."""
+    terms: int = 1
+    """How many different terms the query has, for the lexical leg."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,33 @@ class Fused:
     parts: Mapping[str, float] = field(default_factory=dict)
 
 
-def publish(score: float) -> float:
-    """Six significant digits, which 32-bit engines and our 64-bit code agree on.
+def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> list[tuple[T, float]]:
+    """Best first, ties by id.
 
-    Scores are compared after this step, so that equal scores are equal on every engine.
+    Engines compute in 32 bits, in an order that varies: the same score may differ in its last
+    digits from run to run. So scores that lie closer together than such noise are one score, and
+    scores keep seven digits. They are rounded first, so that settling again changes nothing.
     """
-    return float(f"{score:.6g}")
+    rounded = ((value, float(f"{score:.7g}")) for value, score in scored)
+    best_first = sorted(rounded, key=lambda item: -item[1])
+    groups: list[list[tuple[T, float]]] = []
+    for item in best_first:
+        if groups and groups[-1][-1][1] - item[1] <= _NOISE * abs(item[1]):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return [(value, group[0][1]) for group in groups for value, _ in sorted(group, key=lambda item: identity(item[0]))]
+
+
+def shares(alpha: float) -> tuple[float, float]:
+    """The weights (dense, lexical) that `alpha` stands for."""
+    if not _is_number(alpha) or not 0 <= alpha <= 1:
+        raise InvalidQuery(f"alpha must be between 0 (words only) and 1 (meaning only), got {alpha!r}")
+    return alpha, 1 - alpha
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -50,11 +74,13 @@ class Strategy(ABC):
 
     weights: tuple[float, float] = (1.0, 1.0)
     name: ClassVar[str]
+    pooled: ClassVar[bool] = False
+    """Each leg scores the candidates of both, so that no candidate lacks a score that it could have."""
 
     def __post_init__(self) -> None:
-        if len(self.weights) != 2:
+        if not isinstance(self.weights, Sequence) or [*map(_is_number, self.weights)] != [True, True]:
             raise InvalidQuery(f"{self.name}: give two weights, (dense, lexical), got {self.weights!r}")
-        if not all(math.isfinite(w) and w >= 0 for w in self.weights) or sum(self.weights) == 0:
+        if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
             raise InvalidQuery(
                 f"{self.name}: weights must be finite, not negative and not all zero, got {self.weights!r}"
             )
@@ -76,10 +102,13 @@ class Strategy(ABC):
 
         The weights keep their sum, so that alpha = 0.5 leaves equal weights as they are.
         """
-        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
-            raise InvalidQuery(f"alpha must be between 0 (words only) and 1 (meaning only), got {alpha!r}")
         total = sum(self.weights)
-        return replace(self, weights=(total * alpha, total * (1 - alpha)))
+        meaning, words = shares(alpha)
+        return replace(self, weights=(total * meaning, total * words))
+
+    def fitted(self, *, language_known: bool) -> Strategy:
+        """The strategy for a collection whose language the dense model knows, or doesn't."""
+        return self
 
     @property
     def alpha(self) -> float:
@@ -93,8 +122,8 @@ class Strategy(ABC):
             weight = self.weight(leg.name)
             for (identity, _), value in zip(leg.hits, self.normalise(leg), strict=True):
                 parts.setdefault(identity, {})[leg.name] = weight * value
-        fused = (Fused(i, publish(math.fsum(by_leg.values())), by_leg) for i, by_leg in parts.items())
-        return sorted(fused, key=lambda f: (-f.score, f.id))
+        scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
+        return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
         """A final score as a share, 0 to 1, of the best that these legs could give."""

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
-
-from qdrant_client import models
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from twofold.config import CollectionSettings, SearchConfig
-from twofold.documents import Document, DocumentLike, point_id
-from twofold.engine import calls
+from twofold.documents import Document, DocumentLike
 from twofold.engine.connection import AsyncConnection, Connection, connect
-from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, arun, run
-from twofold.engine.layout import from_point
-from twofold.errors import ConfigError, FilterError, IndexClosed, InvalidQuery
-from twofold.filters import Node, parse
+from twofold.errors import IndexClosed
 from twofold.fusion import FusionLike
-from twofold.index import writing
+from twofold.index import access, writing
+from twofold.index.access import FilterLike
 from twofold.index.opening import Ready, Wish, prepare
-from twofold.index.searching import Query, Searcher, check_query
-from twofold.results import SearchResult
+from twofold.index.progress import ProgressLike, reporting
+from twofold.index.queries import Query, check_query
+from twofold.index.searching import Searcher
+from twofold.results import IndexInfo, SearchResult
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
 T = TypeVar("T")
-FilterLike: TypeAlias = Mapping[str, Any] | models.Filter
-ProgressLike: TypeAlias = bool | Callable[[int, int | None], None]
-
 _BATCH = 64
 _CACHED_QUERIES = 1024
 _TIMEOUT = 30.0
@@ -69,6 +63,7 @@ class HybridIndex:
         config: SearchConfig | None = None,
         settings: CollectionSettings | None = None,
         adopt: bool = False,
+        create: bool = True,
         api_key: str | None = None,
         timeout: float = _TIMEOUT,
         cache_size: int = _CACHED_QUERIES,
@@ -89,15 +84,15 @@ class HybridIndex:
             settings: How a new collection is laid out.
             adopt: Vouch that a collection written by something else fits `dense` and `sparse`, so that
                 documents can be added to it.
+            create: Create the collection if it isn't there; False makes that an error.
             api_key: For a server that wants one.
             timeout: Seconds a request to a server may take.
             cache_size: How many query vectors to remember.
             client_options: For a URL, passed to the Qdrant client: `prefer_grpc`, `grpc_port`, `https` ….
         """
-        index = cls._build(
-            location, collection, dense, sparse, language, config, settings, adopt, cache_size,
-            {"api_key": api_key, "timeout": timeout, **client_options},
-        )  # fmt: skip
+        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
+        connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
+        index = cls(connection, wish, config or SearchConfig(), cache_size)
         if not isinstance(index._connection, AsyncConnection):
             with index._closed_on_error():
                 index._prepare()
@@ -115,39 +110,21 @@ class HybridIndex:
         config: SearchConfig | None = None,
         settings: CollectionSettings | None = None,
         adopt: bool = False,
+        create: bool = True,
         api_key: str | None = None,
         timeout: float = _TIMEOUT,
         cache_size: int = _CACHED_QUERIES,
         **client_options: Any,
     ) -> HybridIndex:
         """`open` without blocking the event loop."""
-        index = await asyncio.to_thread(
-            cls._build,
-            location, collection, dense, sparse, language, config, settings, adopt, cache_size,
-            {"api_key": api_key, "timeout": timeout, **client_options},
-        )  # fmt: skip
+        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
+        connection = await asyncio.to_thread(
+            connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
+        )
+        index = cls(connection, wish, config or SearchConfig(), cache_size)
         with index._closed_on_error():
             await index._aprepare()
         return index
-
-    @classmethod
-    def _build(
-        cls,
-        location: Any,
-        collection: str,
-        dense: Any,
-        sparse: Any,
-        language: str | None,
-        config: SearchConfig | None,
-        settings: CollectionSettings | None,
-        adopt: bool,
-        cache_size: int,
-        client: dict[str, Any],
-    ) -> HybridIndex:
-        if not isinstance(collection, str) or not collection:
-            raise ConfigError(f"collection must be a name, got {collection!r}")
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt)
-        return cls(connect(location, **client), wish, config or SearchConfig(), cache_size)
 
     def close(self) -> None:
         """Let go of the engine. A client that you brought stays open; closing twice is fine."""
@@ -198,7 +175,7 @@ class HybridIndex:
         Returns:
             The ids, in the order of the documents.
         """
-        with _reporting(documents, progress) as report:
+        with reporting(documents, progress) as report:
             flow = writing.add(self._prepare(), documents, ids, metadatas, batch_size, report)
             return run(flow, self._connection)
 
@@ -212,18 +189,18 @@ class HybridIndex:
         progress: ProgressLike = False,
     ) -> list[str]:
         """`add` without blocking the event loop."""
-        with _reporting(documents, progress) as report:
+        with reporting(documents, progress) as report:
             ready = await self._aprepare()
             flow = writing.add(ready, documents, ids, metadatas, batch_size, report)
             return await arun(flow, self._connection)
 
     def delete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete documents by id or by filter, and say how many there were."""
-        return run(_delete(self._prepare(), ids, filter), self._connection)
+        return run(access.delete(self._prepare(), ids, filter), self._connection)
 
     async def adelete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """`delete` without blocking the event loop."""
-        return await arun(_delete(await self._aprepare(), ids, filter), self._connection)
+        return await arun(access.delete(await self._aprepare(), ids, filter), self._connection)
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -289,7 +266,7 @@ class HybridIndex:
     def get(self, ids: Sequence[str]) -> list[Document | None]: ...
     def get(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """A document by id, or several: None in the place of one that isn't there."""
-        return run(_get(self._prepare(), ids), self._connection)
+        return run(access.get(self._prepare(), ids), self._connection)
 
     @overload
     async def aget(self, ids: str) -> Document | None: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
@@ -297,15 +274,23 @@ class HybridIndex:
     async def aget(self, ids: Sequence[str]) -> list[Document | None]: ...
     async def aget(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """`get` without blocking the event loop."""
-        return await arun(_get(await self._aprepare(), ids), self._connection)
+        return await arun(access.get(await self._aprepare(), ids), self._connection)
 
     def count(self, filter: FilterLike | None = None) -> int:
         """How many documents there are, or match a filter."""
-        return run(_count(self._prepare(), filter), self._connection)
+        return run(access.count(self._prepare(), filter), self._connection)
 
     async def acount(self, filter: FilterLike | None = None) -> int:
         """`count` without blocking the event loop."""
-        return await arun(_count(await self._aprepare(), filter), self._connection)
+        return await arun(access.count(await self._aprepare(), filter), self._connection)
+
+    def info(self) -> IndexInfo:
+        """What the index is made of: models, legs, settings, number of documents."""
+        return run(access.info(self._prepare(), self._connection.location), self._connection)
+
+    async def ainfo(self) -> IndexInfo:
+        """`info` without blocking the event loop."""
+        return await arun(access.info(await self._aprepare(), self._connection.location), self._connection)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -316,7 +301,7 @@ class HybridIndex:
             query,
             k=k,
             offset=offset,
-            where=_where(where),
+            where=access.where_node(where),
             config=self._config,
             overrides=overrides,
             explain=explain,
@@ -358,74 +343,3 @@ class HybridIndex:
         except BaseException:
             self._connection.close()
             raise
-
-
-def _where(where: FilterLike | None) -> Node | models.Filter | None:
-    if where is None or isinstance(where, models.Filter):
-        return where
-    return parse(where) if where else None
-
-
-def _native(where: FilterLike | None) -> models.Filter | None:
-    node = _where(where)
-    return node if node is None or isinstance(node, models.Filter) else compile_filter(node)
-
-
-def _get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
-    wanted = _id_list(ids)
-    points = [point_id(identity) for identity in wanted]
-    found = yield from calls.retrieve(ready.collection, points)
-    documents = {str(point.id): from_point(point).as_document() for point in found}
-    result = [documents.get(point) for point in points]
-    return result[0] if isinstance(ids, str) else result
-
-
-def _count(ready: Ready, where: FilterLike | None) -> Flow[int]:
-    return (yield from calls.count(ready.collection, _native(where)))
-
-
-def _delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | None) -> Flow[int]:
-    if (ids is None) == (where is None):
-        raise InvalidQuery("delete takes either ids or a filter")
-    native = _native(where)
-    if ids is not None:
-        native = writing.only([point_id(identity) for identity in _id_list(ids)])
-    if native is None:
-        raise FilterError("an empty filter would delete everything: name what to delete")
-    number = yield from calls.count(ready.collection, native)
-    if number:
-        yield from calls.delete(ready.collection, native)
-    return number
-
-
-def _id_list(ids: str | Sequence[str]) -> list[str]:
-    wanted = [ids] if isinstance(ids, str) else list(ids)
-    for identity in wanted:
-        if not isinstance(identity, str):
-            raise InvalidQuery(f"ids are strings, got {type(identity).__name__} {identity!r}")
-    return wanted
-
-
-@contextmanager
-def _reporting(documents: object, progress: ProgressLike) -> Iterator[writing.Progress]:
-    """Turn (done, total) into what was asked for: nothing, a function's calls, or a bar."""
-    total = len(documents) if isinstance(documents, Sequence) else None
-    done = 0
-
-    if progress is False:
-        yield lambda count: None
-    elif callable(progress):
-
-        def report(count: int) -> None:
-            nonlocal done
-            done += count
-            progress(done, total)
-
-        yield report
-    else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("adding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns) as bar:
-            task = bar.add_task("adding", total=total)
-            yield lambda count: bar.advance(task, count)

@@ -19,7 +19,7 @@ from twofold.engine.connection import Capabilities
 from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE
 from twofold.engine.schema import FORMAT, Schema, creation, describe, initial_indexes
-from twofold.errors import CollectionMismatch, ConfigError, EngineError
+from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError
 
 log = logging.getLogger("twofold")
 
@@ -36,6 +36,11 @@ class Wish:
     language: str | None = None
     settings: CollectionSettings = field(default_factory=CollectionSettings)
     adopt: bool = False
+    create: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.collection, str) or not self.collection:
+            raise ConfigError(f"collection must be a name, got {self.collection!r}")
 
 
 @dataclass(frozen=True)
@@ -56,22 +61,37 @@ class Ready:
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
 
+    @property
+    def language_known(self) -> bool:
+        """The dense model knows the language that the lexical leg was set to."""
+        known = self.dense.languages
+        return known is None or self.sparse.settings.get("language", "english") in known
+
 
 def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
     """Everything between a location and the first search."""
     if engine.versioned:
         yield from _check_version()
     if not (yield from calls.exists(wish.collection)):
+        if not wish.create:
+            raise CollectionNotFound(
+                f"there is no collection {wish.collection!r} here: check the name, or open it without create=False"
+            )
         yield from _create(wish, engine)
     schema = describe((yield from calls.info(wish.collection)))
     dense, sparse = _encoders(wish, schema.record)
-    dim: int = yield Work(lambda: measure(dense))
+    dim: int = yield Work(lambda: _dimension(schema.record, dense))
     ready = _check(wish.collection, schema, engine, dense, dim, sparse)
     if schema.record is None and wish.adopt:
         yield from calls.note(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
     elif schema.record is None and schema.points:
         ready = _unrecorded(ready)
     return ready
+
+
+def _dimension(record: Mapping[str, Any] | None, dense: DenseEncoder) -> int:
+    """The recorded dimension, so that a collection can be opened (and searched by words) with its model down."""
+    return measure(dense) if record is None else int(record["dense"]["dim"])
 
 
 def _check_version() -> Flow[None]:

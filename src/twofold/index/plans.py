@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from qdrant_client import models
 
 from twofold.engine.layout import Stored, from_point
-from twofold.engine.requests import Probe, Scope, fused_request, leg_request
-from twofold.fusion import Fused, Leg, LegName, Strategy, publish
+from twofold.engine.requests import Ask, Probe
+from twofold.fusion import Fused, Leg, LegName, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,18 @@ class Row:
 class ClientPlan:
     """Both legs in one batch, fused by our own functions."""
 
-    fusion: Strategy
-    probes: Sequence[Probe]
-    scope: Scope
+    ask: Ask
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
         """One request for each leg, with everything a hit needs."""
-        return [leg_request(probe, self.scope, depth, payload=True) for probe in self.probes]
+        return [self.ask.leg(probe, depth, payload=True) for probe in self.ask.probes]
 
     def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
         """The legs' candidates as one ranking."""
         stored = {str(p.id): from_point(p) for points in answers for p in points}
-        legs = [_leg(probe, points) for probe, points in zip(self.probes, answers, strict=True)]
+        legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers, strict=True)]
         places = _places(legs)
-        rows = [Row(stored[f.id], f.score, places[f.id], f.parts) for f in self.fusion.fuse(legs)]
+        rows = [Row(stored[f.id], f.score, places[f.id], f.parts) for f in self.ask.fusion.fuse(legs)]
         return ordered(rows)
 
 
@@ -55,22 +53,19 @@ class ClientPlan:
 class NativePlan:
     """The engine fuses. To explain the result, both legs travel in the same batch, ids and scores only."""
 
-    fusion: Strategy
-    probes: Sequence[Probe]
-    scope: Scope
+    ask: Ask
     explain: bool
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
         """The fused request, and the bare legs if they are to be shown."""
-        fused = fused_request(self.fusion, self.probes, self.scope, depth, limit)
-        bare = self.probes if self.explain else ()
-        return [fused, *(leg_request(probe, self.scope, depth, payload=False) for probe in bare)]
+        bare = self.ask.probes if self.explain else ()
+        return [self.ask.fused(depth, limit), *(self.ask.leg(probe, depth, payload=False) for probe in bare)]
 
     def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        legs = [_leg(probe, points) for probe, points in zip(self.probes, answers[1:], strict=False)]
+        legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers[1:], strict=False)]
         places = _places(legs)
-        parts = {fused.id: fused for fused in self.fusion.fuse(legs)}
+        parts = {fused.id: fused for fused in self.ask.fusion.fuse(legs)}
         return ordered(_native_row(point, places, parts) for point in answers[0])
 
 
@@ -79,7 +74,8 @@ Plan = ClientPlan | NativePlan
 
 def ordered(rows: Iterable[Row]) -> list[Row]:
     """Best first; equal scores by document id."""
-    return sorted(rows, key=lambda row: (-row.score, row.stored.id))
+    settled = settle(((row, row.score) for row in rows), lambda row: row.stored.id)
+    return [replace(row, score=score) for row, score in settled]
 
 
 def _native_row(
@@ -87,11 +83,11 @@ def _native_row(
 ) -> Row:
     identity = str(point.id)
     fused = parts.get(identity)
-    return Row(from_point(point), publish(point.score), places.get(identity, {}), fused.parts if fused else {})
+    return Row(from_point(point), point.score, places.get(identity, {}), fused.parts if fused else {})
 
 
 def _leg(probe: Probe, points: Sequence[models.ScoredPoint]) -> Leg:
-    return Leg(probe.leg, [(str(point.id), point.score) for point in points], probe.mass)
+    return Leg(probe.leg, [(str(point.id), point.score) for point in points], probe.terms)
 
 
 def _places(legs: Sequence[Leg]) -> dict[str, dict[LegName, Place]]:

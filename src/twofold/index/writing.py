@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
-
-from qdrant_client import models
+from typing import Any, TypeVar
 
 from twofold.documents import DocumentLike, Record, check, pair_up
 from twofold.encoders.base import Sparse, Vectors, check_dense
@@ -15,9 +13,9 @@ from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import to_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, PartialAdd, TwofoldError
 from twofold.index.opening import Ready
+from twofold.index.progress import Advance
 
 T = TypeVar("T")
-Progress: TypeAlias = Callable[[int], None]
 
 
 def add(
@@ -26,7 +24,7 @@ def add(
     ids: Sequence[str] | None,
     metadatas: Sequence[Mapping[str, Any]] | None,
     batch_size: int,
-    progress: Progress,
+    progress: Advance,
 ) -> Flow[list[str]]:
     """Store documents and give their ids. A list is checked whole before anything is written."""
     if ready.read_only:
@@ -47,7 +45,7 @@ def add(
         if not written:
             raise
         raise PartialAdd(
-            f"{error} The {len(written)} documents before that batch are stored; none of the batch is. Mend it and "
+            f"{error}. The {len(written)} documents before that batch are stored; none of the batch is. Mend it and "
             "add everything again: what is stored is replaced, not doubled",
             written=written,
         ) from error
@@ -96,8 +94,3 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
-
-
-def only(point_ids: Sequence[str]) -> models.Filter:
-    """A filter for exactly these points."""
-    return models.Filter(must=[models.HasIdCondition(has_id=list(point_ids))])

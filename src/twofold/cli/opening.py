@@ -1,0 +1,71 @@
+"""From the options to an open index."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twofold.cli.options import DEFAULT_COLLECTION, DEFAULT_LOCATION
+from twofold.errors import CollectionNotFound, ConfigError
+
+if TYPE_CHECKING:
+    from twofold.index import HybridIndex
+
+
+@dataclass(frozen=True)
+class Target:
+    """An index, as the options name it."""
+
+    location: str
+    collection: str
+    api_key: str | None = None
+    model: str | None = None
+    language: str | None = None
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is a server."""
+        return self.location.startswith(("http://", "https://"))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder on this machine, None for a server."""
+        return None if self.remote else Path(self.location).expanduser()
+
+    def command(self, words: str) -> str:
+        """The command to type for this index: without the options that have their usual value."""
+        usual = (("--location", self.location, DEFAULT_LOCATION), ("--collection", self.collection, DEFAULT_COLLECTION))
+        options = [f"{name} {shlex.quote(value)}" for name, value, default in usual if value != default]
+        return " ".join(["twofold", words, *options])
+
+    def open(self, *, create: bool = True) -> HybridIndex:
+        """Open the index; by default, begin a new one if there is none."""
+        if self.location == ":memory:":
+            raise ConfigError("an index in :memory: is gone when the command ends: give --location a folder or a URL")
+        from twofold.index import HybridIndex  # takes a second: what is wrong before this is said at once
+
+        return HybridIndex.open(
+            self.location,
+            self.collection,
+            dense=self.model,
+            language=self.language,
+            create=create,
+            api_key=self.api_key if self.remote else None,
+        )
+
+    def open_existing(self) -> HybridIndex:
+        """Open an index that must be there: looking for something creates nothing."""
+        folder = self.folder
+        if folder is not None and self.location != ":memory:" and not (folder.is_dir() and any(folder.iterdir())):
+            raise self._missing(f"there is no index at {self.location}")
+        try:
+            return self.open(create=False)
+        except CollectionNotFound as error:
+            raise self._missing(f"there is no collection {self.collection} at {self.location}") from error
+
+    def _missing(self, what: str) -> CollectionNotFound:
+        return CollectionNotFound(
+            f"{what}: make one with `{self.command('add notes.md')}`, or name another with --location or --collection"
+        )

@@ -1,0 +1,76 @@
+"""One test, every engine, blocking and awaited: a face looks the same whatever is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from qdrant_client import AsyncQdrantClient, QdrantClient
+
+from twofold import HybridIndex, SearchResult
+from twofold.testing import HashEmbedding
+
+STYLES = ("sync", "async")
+ENGINES = ("memory", "path", "client", *(["server"] if os.environ.get("QDRANT_URL") else []))
+
+
+class Face:
+    """The methods of an index, blocking, whether they are awaited underneath or not."""
+
+    def __init__(self, open_index: Callable[[], Any], style: str) -> None:
+        self._loop = asyncio.new_event_loop() if style == "async" else None
+        try:
+            self.index: HybridIndex = self._finish(open_index())
+        except BaseException:
+            self._stop_loop()
+            raise
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._finish(getattr(self.index, f"a{name}" if self._loop else name)(*args, **kwargs))
+
+    def search(self, *args: Any, **kwargs: Any) -> SearchResult:
+        result: SearchResult = self._call("search", *args, **kwargs)
+        return result
+
+    def add(self, *args: Any, **kwargs: Any) -> list[str]:
+        ids: list[str] = self._call("add", *args, **kwargs)
+        return ids
+
+    def get(self, ids: Any) -> Any:
+        return self._call("get", ids)
+
+    def count(self, *args: Any, **kwargs: Any) -> int:
+        number: int = self._call("count", *args, **kwargs)
+        return number
+
+    def delete(self, *args: Any, **kwargs: Any) -> int:
+        number: int = self._call("delete", *args, **kwargs)
+        return number
+
+    def _finish(self, value: Any) -> Any:
+        return self._loop.run_until_complete(value) if self._loop and asyncio.iscoroutine(value) else value
+
+    def _stop_loop(self) -> None:
+        if self._loop:
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    def shut(self) -> None:
+        self._call("close")
+        self._stop_loop()
+
+
+def open_face(engine: str, style: str, folder: Path, collection: str, arguments: dict[str, Any]) -> Face:
+    arguments.setdefault("dense", HashEmbedding())
+    location: Any = {"memory": ":memory:", "path": folder / "store"}.get(engine)
+    if engine == "client":
+        location = AsyncQdrantClient(":memory:") if style == "async" else QdrantClient(":memory:")
+    if engine == "server":
+        location = os.environ["QDRANT_URL"]
+        collection = f"{collection}-{uuid.uuid4().hex}"
+    opening = HybridIndex.aopen if style == "async" else HybridIndex.open
+    return Face(lambda: opening(arguments.pop("location", location), collection, **arguments), style)
