@@ -16,7 +16,7 @@ class SearchConfig(BaseModel):
 
     fusion: Strategy = Field(default_factory=lambda: resolve("auto"))
     """The strategy, by name or as a `Fusion` value."""
-    depth: int = Field(default=100, ge=1, le=100_000)
+    depth: int = Field(default=200, ge=1, le=100_000)
     """How many candidates each leg brings. Grows by itself for pages beyond it."""
     min_score: float | None = None
     """Hits below this final score are left out."""

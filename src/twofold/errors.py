@@ -74,14 +74,16 @@ class ModelUnavailable(EncoderError):
 class EngineError(TwofoldError):
     """Qdrant refused or failed a request."""
 
-    def __init__(self, message: str, *, operation: str, location: str) -> None:
+    def __init__(self, message: str, *, operation: str, location: str, attempts: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.operation = operation
         self.location = location
+        self.attempts = list(attempts)
+        """What went wrong at each try, where there were several."""
 
 
 class EngineUnavailable(EngineError):
-    """Qdrant could not be reached."""
+    """Qdrant could not be reached, or did not answer in time."""
 
 
 class PartialAdd(TwofoldError):

@@ -28,6 +28,7 @@ def encoder() -> DenseEncoder:
         dim=DIM,
         by_name=True,
         languages=frozenset({"english"}),
+        background=0.2,
         embed_documents=_embed_documents,
         embed_query=_embed_query,
     )

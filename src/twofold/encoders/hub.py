@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twofold.encoders.base import DenseEncoder, Sparse
@@ -139,11 +140,11 @@ def _hub_silence() -> str | None:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
         return "HF_HUB_OFFLINE is set"
     hub = os.environ.get("HF_ENDPOINT") or _HUB
-    request = urllib.request.Request(hub, method="HEAD")  # noqa: S310 - the user's own hub setting
     try:
+        request = urllib.request.Request(hub, method="HEAD")  # noqa: S310 - the user's own hub setting
         urllib.request.urlopen(request, timeout=_PATIENCE).close()  # noqa: S310
     except urllib.error.HTTPError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         return f"{hub} does not answer: {getattr(error, 'reason', error)}"
     return None

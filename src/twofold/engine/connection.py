@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
@@ -17,7 +15,7 @@ from qdrant_client.local.async_qdrant_local import AsyncQdrantLocal
 from qdrant_client.local.qdrant_local import QdrantLocal
 
 from twofold.engine.faults import translated
-from twofold.engine.flow import Call
+from twofold.engine.flow import Call, Caller
 from twofold.errors import CollectionNotFound, ConfigError, IndexClosed
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
@@ -57,15 +55,22 @@ class Connection(ABC):
         self.capabilities = capabilities
         self.closed = False
 
+    def begin(self) -> Caller:
+        """What executes the requests of one call of the index."""
+        return self
+
+    def renew(self) -> None:  # noqa: B027 - doing nothing is what most engines need
+        """Nothing to renew: requests to this engine have no deadline."""
+
     def call(self, call: Call) -> Any:
         """Send a request and wait."""
-        self._check_open()
+        self.check_open()
         with translated(call.method, self.location):
             return self._send(call)
 
     async def acall(self, call: Call) -> Any:
         """Send a request without blocking the event loop."""
-        self._check_open()
+        self.check_open()
         with translated(call.method, self.location):
             return await self._asend(call)
 
@@ -77,7 +82,8 @@ class Connection(ABC):
         """Let go of what this connection opened, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise if the connection is closed."""
         if self.closed:
             raise IndexClosed(f"the index on {self.location} is closed: open it again")
 
@@ -130,69 +136,8 @@ class AsyncConnection(Connection):
         return await getattr(self._client, call.method)(**call.arguments)
 
 
-class RemoteConnection(Connection):
-    """A server by URL: one blocking client, and one async client for each event loop that asks.
-
-    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would
-    find it closed.
-    """
-
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
-        super().__init__(url, SERVER)
-        self._make_sync: Callable[[], QdrantClient] = partial(QdrantClient, url=url, **options)
-        self._make_async: Callable[[], AsyncQdrantClient] = partial(AsyncQdrantClient, url=url, **options)
-        self._sync: QdrantClient | None = None
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = WeakKeyDictionary()
-        self._lock = Lock()
-
-    def _send(self, call: Call) -> Any:
-        with self._lock:
-            self._sync = self._sync or self._make_sync()
-        return getattr(self._sync, call.method)(**call.arguments)
-
-    async def _asend(self, call: Call) -> Any:
-        loop = asyncio.get_running_loop()
-        if loop not in self._by_loop:
-            self._by_loop[loop] = self._make_async()
-        return await getattr(self._by_loop[loop], call.method)(**call.arguments)
-
-    def close(self) -> None:
-        if self._sync is not None and not self.closed:
-            self._sync.close()
-        super().close()
-
-    async def aclose(self) -> None:
-        client = self._by_loop.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
-        await super().aclose()
-
-
-def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
-    """Open a location. Only a URL takes an api_key, a timeout and further client options."""
-    if isinstance(location, AsyncQdrantClient):
-        return AsyncConnection(location, "your AsyncQdrantClient")
-    if isinstance(location, QdrantClient):
-        return SyncConnection(location, "your QdrantClient", owned=False)
-    if not isinstance(location, (str, Path)) or not str(location).strip():
-        raise ConfigError(
-            f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
-        )
-    if str(location).startswith(("http://", "https://")):
-        # The version is checked when the index opens; the client would do it in a thread, with a warning.
-        given = {
-            "api_key": api_key,
-            "timeout": max(1, round(timeout)),
-            "check_compatibility": False,
-            **options,
-        }
-        return RemoteConnection(str(location), given)
-    if api_key is not None or options:
-        raise ConfigError(f"api_key and client options are for a URL, and {str(location)!r} is not one")
-    return SyncConnection(_local_client(location, create), str(location), owned=True)
-
-
-def _local_client(location: str | Path, create: bool) -> QdrantClient:
+def local_client(location: str | Path, create: bool) -> QdrantClient:
+    """An engine in this process, in memory or in a folder."""
     if str(location) == ":memory:":
         return QdrantClient(":memory:")
     path = Path(location).expanduser()

@@ -31,12 +31,20 @@ class Work:
     acall: Callable[[], Awaitable[Any]] | None = None
 
 
-Step: TypeAlias = Call | Work
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """What follows is a piece of work of its own, with a deadline of its own: a batch of many."""
+
+
+Step: TypeAlias = Call | Work | Renew
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
 class Caller(Protocol):
-    """What executes a `Call`."""
+    """What executes the `Call`s of one flow."""
+
+    def renew(self) -> None:
+        """Begin the deadline anew."""
 
     def call(self, call: Call) -> Any:
         """Send it and wait."""
@@ -45,8 +53,16 @@ class Caller(Protocol):
         """Send it and let others work meanwhile."""
 
 
-def run(flow: Flow[T], caller: Caller) -> T:
+class Engine(Protocol):
+    """What flows run on."""
+
+    def begin(self) -> Caller:
+        """A caller for one flow."""
+
+
+def run(flow: Flow[T], engine: Engine) -> T:
     """Drive a flow to its end, blocking."""
+    caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
     value: Any = None
     while True:
@@ -56,14 +72,15 @@ def run(flow: Flow[T], caller: Caller) -> T:
             result: T = end.value
             return result
         try:
-            value = step.call() if isinstance(step, Work) else caller.call(step)
+            value = _take_step(step, caller)
             send = flow.send
         except Exception as error:
             send, value = flow.throw, error
 
 
-async def arun(flow: Flow[T], caller: Caller) -> T:
+async def arun(flow: Flow[T], engine: Engine) -> T:
     """Drive a flow to its end, awaiting."""
+    caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
     value: Any = None
     while True:
@@ -79,9 +96,17 @@ async def arun(flow: Flow[T], caller: Caller) -> T:
             send, value = flow.throw, error
 
 
+def _take_step(step: Step, caller: Caller) -> Any:
+    if isinstance(step, Call):
+        return caller.call(step)
+    return caller.renew() if isinstance(step, Renew) else step.call()
+
+
 async def _await_step(step: Step, caller: Caller) -> Any:
     if isinstance(step, Call):
         return await caller.acall(step)
+    if isinstance(step, Renew):
+        return caller.renew()
     if step.acall is not None:
         return await step.acall()
     return await asyncio.to_thread(step.call)

@@ -56,12 +56,6 @@ class Ask:
         )
 
     def _leg(self, probe: Probe, depth: int) -> dict[str, Any]:
-        if not self.fusion.pooled or len(self.probes) == 1:
-            return self._search(probe, depth)
-        pool = [models.Prefetch(**self._search(each, depth)) for each in self.probes]
-        return {"prefetch": pool, **probe.vector_query(), "limit": depth * len(self.probes)}
-
-    def _search(self, probe: Probe, depth: int) -> dict[str, Any]:
         return {
             **probe.vector_query(),
             "score_threshold": probe.floor,
@@ -80,26 +74,27 @@ class Ask:
             return models.RrfQuery(rrf=models.Rrf(k=self.fusion.k + 1))
         if isinstance(self.fusion, Dbsf) and equal:
             return models.FusionQuery(fusion=models.Fusion.DBSF)
-        if isinstance(self.fusion, Auto):
-            return _auto_formula(self.fusion, self.probes)
+        if isinstance(self.fusion, Auto) and self.fusion.background is not None:
+            return _auto_formula(self.fusion, self.fusion.background, self.probes)
         return None
 
 
-def _auto_formula(fusion: Auto, probes: Sequence[Probe]) -> models.FormulaQuery:
+def _auto_formula(fusion: Auto, background: float, probes: Sequence[Probe]) -> models.FormulaQuery:
     place = {probe.leg: f"$score[{i}]" for i, probe in enumerate(probes)}
     terms = max(probe.terms for probe in probes)
     cosine, bm25 = place["dense"], place["lexical"]
     # max(0, x) = (x + |x|) / 2: older servers have no max.
-    positive = models.SumExpression(sum=[cosine, models.AbsExpression(abs=cosine)])
+    above = models.SumExpression(sum=[cosine, -background])
+    positive = models.SumExpression(sum=[above, models.AbsExpression(abs=above)])
     saturated = models.DivExpression(
         div=models.DivParams(left=bm25, right=models.SumExpression(sum=[bm25, fusion.half(terms)]))
     )
     return models.FormulaQuery(
         formula=models.SumExpression(
             sum=[
-                models.MultExpression(mult=[fusion.weight("dense") / 2, positive]),
+                models.MultExpression(mult=[fusion.weight("dense") / (2 * (1 - background)), positive]),
                 models.MultExpression(mult=[fusion.weight("lexical"), saturated]),
             ]
         ),
-        defaults={cosine: 0.0, bm25: 0.0},
+        defaults={cosine: background, bm25: 0.0},
     )

@@ -30,9 +30,11 @@ class Fusion:
     """The fusion strategies by name. Their formulas are on the classes they return."""
 
     @staticmethod
-    def auto(alpha: float | None = None) -> Auto:
-        """Convex over absolute scores; the default."""
-        return Auto() if alpha is None else Auto(weights=shares(alpha), chosen=True)
+    def auto(alpha: float | None = None, *, background: float | None = None) -> Auto:
+        """Convex over scores that mean something by themselves; the default."""
+        if alpha is None:
+            return Auto(background=background)
+        return Auto(weights=shares(alpha), chosen=True, background=background)
 
     @staticmethod
     def rrf(k: int = 60, weights: tuple[float, float] = (1.0, 1.0)) -> Rrf:

@@ -7,34 +7,49 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from twofold.errors import InvalidQuery
 from twofold.fusion.base import Leg, Strategy
 
 
 @dataclass(frozen=True)
 class Auto(Strategy):
-    """Convex over absolute scores: α · max(0, cosine) + (1 - α) · bm25 / (bm25 + c · √terms).
+    """Convex over scores that mean something by themselves.
 
-    Both legs score the candidates of both. Neither part depends on what else was found, so a score
-    means the same from query to query (a floor on it can say "nothing relevant"), and the engine can
-    compute it by itself.
+        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (bm25 + c · √terms)
 
-    α is 0.4, and 0.15 where the dense model doesn't know the collection's language.
+    The background is the cosine that unrelated texts have, so that it counts as nothing. For the
+    bundled model it is known, and then neither part depends on what else was found: a score means
+    the same from query to query (a floor on it can say "nothing relevant"), and the engine can
+    compute it by itself. For other models it is the lowest cosine among the candidates.
+
+    α is 0.35, and 0.15 where the dense model doesn't know the collection's language.
     """
 
-    weights: tuple[float, float] = (0.4, 0.6)
+    weights: tuple[float, float] = (0.35, 0.65)
     chosen: bool = False
     """The weights were asked for; otherwise they follow the collection."""
+    background: float | None = None
+    """The cosine of unrelated texts; None takes it from the candidates."""
     saturation: float = 9.0
     """c: the BM25 score that counts as half of a perfect match, for a query of one term."""
     name: ClassVar[str] = "auto"
-    pooled: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.background is not None and not -1 <= self.background < 1:
+            raise InvalidQuery(f"auto: background must be a cosine below 1, got {self.background!r}")
+
+    @property
+    def steady(self) -> bool:
+        return self.background is not None
 
     def normalise(self, leg: Leg) -> Sequence[float]:
-        positive = [max(0.0, score) for _, score in leg.hits]
+        scores = [score for _, score in leg.hits]
         if leg.name == "dense":
-            return positive
+            nothing = min(scores, default=0.0) if self.background is None else self.background
+            return [max(0.0, score - nothing) / max(1 - nothing, 1e-6) for score in scores]
         half = self.half(leg.terms)
-        return [score / (score + half) for score in positive]
+        return [max(0.0, score) / (max(0.0, score) + half) for score in scores]
 
     def half(self, terms: int) -> float:
         """The BM25 score that counts as 0.5, for a query with this many terms."""
@@ -46,5 +61,6 @@ class Auto(Strategy):
     def with_alpha(self, alpha: float) -> Strategy:
         return replace(super().with_alpha(alpha), chosen=True)  # type: ignore[call-arg]
 
-    def fitted(self, *, language_known: bool) -> Strategy:
-        return self if self.chosen or language_known else replace(self, weights=(0.15, 0.85))
+    def fitted(self, *, language_known: bool, background: float | None) -> Strategy:
+        weights = self.weights if self.chosen or language_known else (0.15, 0.85)
+        return replace(self, weights=weights, background=background if self.background is None else self.background)

@@ -74,8 +74,6 @@ class Strategy(ABC):
 
     weights: tuple[float, float] = (1.0, 1.0)
     name: ClassVar[str]
-    pooled: ClassVar[bool] = False
-    """Each leg scores the candidates of both, so that no candidate lacks a score that it could have."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Sequence) or [*map(_is_number, self.weights)] != [True, True]:
@@ -93,6 +91,11 @@ class Strategy(ABC):
     def ceiling(self) -> float:
         """The best normalised score that a leg can give, for the 0 to 1 scale."""
 
+    @property
+    def steady(self) -> bool:
+        """A hit's score does not change with the hits that come after it in its leg."""
+        return False
+
     def weight(self, leg: LegName) -> float:
         """The weight of a leg; a leg that weighs nothing is not even queried."""
         return self.weights[0 if leg == "dense" else 1]
@@ -106,8 +109,8 @@ class Strategy(ABC):
         meaning, words = shares(alpha)
         return replace(self, weights=(total * meaning, total * words))
 
-    def fitted(self, *, language_known: bool) -> Strategy:
-        """The strategy for a collection whose language the dense model knows, or doesn't."""
+    def fitted(self, *, language_known: bool, background: float | None) -> Strategy:
+        """The strategy for a collection: does its dense model know the language, which cosine means nothing to it?"""
         return self
 
     @property

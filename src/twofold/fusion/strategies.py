@@ -27,6 +27,10 @@ class Rrf(Strategy):
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 0:
             raise InvalidQuery(f"rrf: k must be a whole number from 0, got {self.k!r}")
 
+    @property
+    def steady(self) -> bool:
+        return True
+
     def normalise(self, leg: Leg) -> Sequence[float]:
         return [1 / (self.k + rank) for rank in range(1, len(leg.hits) + 1)]
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
-from twofold.engine.connection import AsyncConnection, Connection, connect
+from twofold.engine.connection import AsyncConnection, Connection
 from twofold.engine.flow import Flow, arun, run
+from twofold.engine.locations import connect
 from twofold.errors import IndexClosed
 from twofold.fusion import FusionLike
 from twofold.index import access, writing
@@ -86,7 +87,7 @@ class HybridIndex:
                 documents can be added to it.
             create: Create the collection if it isn't there; False makes that an error.
             api_key: For a server that wants one.
-            timeout: Seconds a request to a server may take.
+            timeout: Seconds a call may take on a server, retries included; for `add`, each batch.
             cache_size: How many query vectors to remember.
             client_options: For a URL, passed to the Qdrant client: `prefer_grpc`, `grpc_port`, `https` ….
         """

@@ -43,7 +43,8 @@ class Searcher:
         if not text or query.k == 0:
             return SearchResult((), "hybrid", query=query.text)
         reasons = [note] if note else []
-        query = query.with_fusion(query.config.fusion.fitted(language_known=self._ready.language_known))
+        known, background = self._ready.language_known, self._ready.dense.background
+        query = query.with_fusion(query.config.fusion.fitted(language_known=known, background=background))
         by_words_alone = query.config.fusion.weight("dense") == 0
         probes = yield from self._encoder.probes(text, query.config, reasons)
         if len(probes) == 1:  # all the weight on the only leg there is
@@ -76,10 +77,10 @@ class Searcher:
         """All rows of the ranking that the page needs, and a few more."""
         plan = _plan(query, probes, where, self._ready)
         depths = list(_depths(query.config.depth, query.need))
-        everything = 2 * depths[-1]
-        limit = min(query.need + _SLACK, everything) if len(depths) == 1 else everything
-        rows = yield from self._ask(plan, depths, limit)
-        if len(rows) == limit < everything and rows[query.need - 1].score == rows[-1].score:
+        everything, enough = 2 * depths[-1], query.need + _SLACK
+        first = [enough] if len(probes) == 1 and query.config.fusion.steady else depths
+        rows = yield from self._ask(plan, first, enough if len(first) == 1 else everything)
+        if len(rows) == enough < everything and rows[query.need - 1].score == rows[-1].score:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
             rows = yield from self._ask(plan, depths, everything)
         return rows

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from twofold.documents import DocumentLike, Record, check, pair_up
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.flow import Flow, Work
+from twofold.engine.flow import Flow, Renew, Work
 from twofold.engine.layout import to_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, PartialAdd, TwofoldError
 from twofold.index.opening import Ready
@@ -38,6 +38,7 @@ def add(
     written: list[str] = []
     try:
         for batch in _batches(records, batch_size):
+            yield Renew()
             yield from _write(ready, batch)
             written.extend(record.id for record in batch)
             progress(len(batch))
