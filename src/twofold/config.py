@@ -62,5 +62,7 @@ class CollectionSettings(BaseModel):
     """Copies of each shard, on a cluster."""
     write_consistency_factor: int | None = Field(default=None, ge=1)
     """Copies that must confirm a write, on a cluster."""
+    text_index: bool = False
+    """Index the words of the stored texts too, so that the last fallback (matching words in the text) is quick."""
     payload_indexes: dict[str, str] = Field(default_factory=dict)
     """Metadata fields to index from the start, as {"year": "integer"}."""

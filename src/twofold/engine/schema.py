@@ -77,12 +77,12 @@ def creation(settings: CollectionSettings, *, dim: int, idf: bool, record: Mappi
 
 
 def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
-    """Payload indexes of a new collection: the text, for the last fallback, and what was declared."""
-    indexes: dict[str, Any] = {
-        TEXT_KEY: models.TextIndexParams(
+    """Payload indexes of a new collection: what was declared."""
+    indexes: dict[str, Any] = {}
+    if settings.text_index:
+        indexes[TEXT_KEY] = models.TextIndexParams(
             type=models.TextIndexType.TEXT, tokenizer=models.TokenizerType.WORD, lowercase=True
         )
-    }
     for field, kind in settings.payload_indexes.items():
         try:
             indexes[metadata_key(field)] = models.PayloadSchemaType(kind)

@@ -1,0 +1,1 @@
+"""Speed, side by side with the engines and adapters that people would otherwise use."""

@@ -1,0 +1,106 @@
+"""One engine at one size, in a process of its own so that memory can be told apart. Prints JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import Data
+from benchmarks.engines import ENGINES, Engine
+
+_CHUNK = 2048
+_ENOUGH_SECONDS = 15.0
+
+
+class Heartbeat(threading.Thread):
+    """Wakes every few milliseconds; the longest time it could not is how long others were held up."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.longest = 0.0
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        last = time.perf_counter()
+        while not self._ended.wait(0.005):
+            now = time.perf_counter()
+            self.longest = max(self.longest, now - last)
+            last = now
+
+    def stop(self) -> float:
+        self._ended.set()
+        self.join()
+        return self.longest
+
+
+def measure(name: str, points: int) -> dict[str, Any]:
+    data = Data(points)
+    _ = data.dense, data.dense_queries, data.sparse, data.sparse_queries
+    base = _memory()
+    with tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder:
+        engine = next(e for e in ENGINES if e.name == name)(Path(folder) / "store", data)
+        engine.open()
+        result = _fill(engine, points)
+        engine.close()
+        began = time.perf_counter()
+        engine.open()
+        result["open_ms"] = (time.perf_counter() - began) * 1e3
+        result["searches"] = _all_searches(engine)
+        result["memory_mb"] = (_memory() - base) / 2**20
+        if points >= 20_000 and engine.optimize():
+            result["optimised"] = _all_searches(engine)
+        engine.close()
+    return result
+
+
+def _fill(engine: Engine, points: int) -> dict[str, Any]:
+    spent = longest = 0.0
+    for start in range(0, points, _CHUNK):
+        numbers = range(start, min(points, start + _CHUNK))
+        engine.prepare(numbers)
+        gc.collect()
+        heartbeat = Heartbeat()
+        heartbeat.start()
+        began = time.perf_counter()
+        engine.add(numbers)
+        spent += time.perf_counter() - began
+        longest = max(longest, heartbeat.stop())
+    return {"upserts_per_s": points / spent, "longest_stall_ms": longest * 1e3}
+
+
+def _all_searches(engine: Engine) -> dict[str, dict[str, float]]:
+    return {name: _times(search, engine.data.queries) for name, search in engine.searches().items()}
+
+
+def _times(search: Callable[[int], Any], queries: int) -> dict[str, float]:
+    search(0)
+    took: list[float] = []
+    for i in range(queries):
+        began = time.perf_counter()
+        search(i)
+        took.append((time.perf_counter() - began) * 1e3)
+        if sum(took) > _ENOUGH_SECONDS * 1e3:
+            break
+    return {"p50_ms": float(np.percentile(took, 50)), "p95_ms": float(np.percentile(took, 95)), "queries": len(took)}
+
+
+def _memory() -> float:
+    """Bytes of memory in use now; 0 where the system doesn't tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * 4096.0
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
