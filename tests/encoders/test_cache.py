@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twofold.encoders.cache import LRU
 
 
-@given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef"))))
+@given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcd")), max_size=30))
 def test_it_keeps_the_most_recently_used(size: int, steps: list[tuple[bool, str]]) -> None:
     cache: LRU[int] = LRU(size)
     model: OrderedDict[str, int] = OrderedDict()
@@ -28,6 +28,15 @@ def test_it_keeps_the_most_recently_used(size: int, steps: list[tuple[bool, str]
             if key in model:
                 model.move_to_end(key)
         assert len(cache) == len(model)
+
+
+def test_a_value_that_is_read_stays() -> None:
+    cache: LRU[int] = LRU(2)
+    cache.put("a", 1)
+    cache.put("b", 2)
+    assert cache.get("a") == 1
+    cache.put("c", 3)
+    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (1, None, 3)
 
 
 def test_a_falsy_value_is_a_value() -> None:

@@ -19,7 +19,7 @@ OSLO = timezone(timedelta(hours=2))
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 NUMBERS = [0, 1, -1, 5, 5.0, 2.5, 1.0, -0.0, 2**53, 2**60, float(2**60), 2**63 - 1, -(2**63), 1e300, 1e-300]
 WORDS = ["", "a", "b", "5", "True", "red", "red fox", "Red, FOX!", "foxes", "Ærlig år", "migration_032", "32"]
-DATES = [date(2024, 5, 1), NOON, NOON.astimezone(OSLO), NOON + timedelta(microseconds=1), datetime(2024, 5, 1)]  # noqa: DTZ001
+DATES = [date(2024, 5, 1), NOON, NOON.astimezone(OSLO), NOON + timedelta(microseconds=1), datetime(2024, 5, 1)]
 DATE_TEXTS = ["2024-05-01T12:00:00Z", "2024-05-01T14:00:00+02:00", "2024-05-01", "2024-05-01T00:00:00"]
 HOW: list[dict[str, Any]] = [{}, {"alpha": 0.0}, {"alpha": 1.0}, {"fusion": "weighted"}]
 VALUES = [None, True, False, *NUMBERS, *WORDS, *DATES, *DATE_TEXTS]
@@ -28,7 +28,7 @@ VALUES = [None, True, False, *NUMBERS, *WORDS, *DATES, *DATE_TEXTS]
 PLACES: dict[str, Any] = {
     **{
         name: lambda value, name=name: {name: value}
-        for name in ("a", "tags", "with space", "ключ", "x-y", "a[0]", "日本$")
+        for name in ("a", "tags", "Big", "with space", "ключ", "x-y", "a[0]", "日本$")
     },
     "dot.ted": lambda value: {"dot": {"ted": value}, "dot.ted": "out of reach"},
     "dot.a b.c-d": lambda value: {"dot": {"a b": {"c-d": value}}},

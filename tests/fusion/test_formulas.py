@@ -44,9 +44,14 @@ def scores(strategy: Strategy, legs: Sequence[Leg]) -> dict[str, float]:
             Fusion.auto(0.4, background=0.1),
             {"a": 0.4 * 0.8 / 0.9 + 0.6 * 3 / 21, "b": 0.4 * 0.5 / 0.9, "c": 0.6 * 12 / 30, "d": 0.6 * 2 / 20},
         ),
-        (  # the lowest cosine, -0.2, is the background
+        (  # the lowest of 3 cosines, -0.2, is the background, as far as 3 can tell: -0.2 · 3 / 23
             Fusion.auto(0.4),
-            {"a": 0.4 * 1.1 / 1.2 + 0.6 * 3 / 21, "b": 0.4 * 0.8 / 1.2, "c": 0.6 * 12 / 30, "d": 0.6 * 2 / 20},
+            {
+                "a": 0.4 * (0.9 + 0.6 / 23) / (1 + 0.6 / 23) + 0.6 * 3 / 21,
+                "b": 0.4 * (0.6 + 0.6 / 23) / (1 + 0.6 / 23),
+                "c": 0.6 * 12 / 30,
+                "d": 0.6 * 2 / 20,
+            },
         ),
         (Fusion.auto(1.0, background=0.0), {"a": 0.9, "b": 0.6, "c": 0.0, "d": 0.0}),
     ],

@@ -81,6 +81,14 @@ def test_neighbouring_ranks_of_deep_lists_are_told_apart() -> None:
     assert [identity for identity, _ in settle(ranked, str)] == [f"{rank:04}" for rank in range(1, 1001)]
 
 
+def test_scores_keep_eight_digits() -> None:
+    assert settle([("a", 1 / 3), ("b", 200 / 3), ("c", -1 / 3)], str) == [
+        ("b", 66.666667),
+        ("a", 0.33333333),
+        ("c", -0.33333333),
+    ]
+
+
 def test_identity_is_what_ties_are_broken_by() -> None:
     rows = [({"id": "b"}, 1.0), ({"id": "a"}, 1.0), ({"id": "c"}, 2.0)]
     assert [row["id"] for row, _ in settle(rows, lambda row: row["id"])] == ["c", "a", "b"]

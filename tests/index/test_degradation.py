@@ -178,3 +178,10 @@ def test_query_vectors_are_remembered(index: Face) -> None:
 def test_relevance_lies_between_0_and_1(index: Face, fusion: str) -> None:
     for hit in index.search("rathole tunnels port", fusion=fusion):
         assert 0 <= hit.relevance <= 1
+
+
+def test_a_lone_hit_of_an_unmeasured_model_is_not_worth_nothing(open_index: Opener) -> None:
+    """With one candidate nothing can be said about the background, so its cosine stands for itself."""
+    face = open_index()
+    face.add(["tunnel port"])
+    assert face.search("tunnel port", alpha=1.0)[0].relevance == pytest.approx(1.0, abs=1e-4)

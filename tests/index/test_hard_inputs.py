@@ -232,7 +232,9 @@ def test_delete_wants_one_of_ids_and_filter(index: Face) -> None:
     for arguments in ({}, {"ids": ["t"], "filter": {"a": 1}}):
         with pytest.raises(InvalidQuery, match="either ids or a filter"):
             index.delete(**arguments)
-    with pytest.raises(FilterError, match="delete everything"):
-        index.delete(filter={})
+    everything: dict[str, Any]
+    for everything in ({}, {"and": []}, {"not": {"or": []}}, {"or": [{"a": 1}, {}]}):
+        with pytest.raises(FilterError, match="matches everything"):
+            index.delete(filter=everything)
     assert index.delete([]) == 0
     assert index.count() == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from qdrant_client import QdrantClient
 
-from twofold import Document, Fusion, HybridIndex, SearchConfig, SearchResult
+from twofold import Document, Fusion, HybridIndex, SearchConfig, SearchResult, embedded_client
 from twofold.testing import HashEmbedding
 
 WORDS = ["tunnel", "port", "cache", "rathole", "index", "query", "token", "limit", "error", "migration"]
@@ -39,9 +40,16 @@ class Counting:
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
-# Different sets of words: local mode computes the cosines of equal vectors anew each time, differing in the last
-# digit, so their ranks change from call to call. The embedded engine does not.
-collections = st.lists(texts, min_size=1, max_size=30, unique_by=lambda text: frozenset(text.split()))
+collections = {
+    "embedded": st.lists(texts, min_size=1, max_size=30),
+    # Different sets of words: local mode computes the cosines of equal vectors anew each time, differing in the last
+    # digit, so their ranks change from call to call. The embedded engine does not.
+    "local": st.lists(texts, min_size=1, max_size=30, unique_by=lambda text: frozenset(text.split())),
+}
+clients: dict[str, Callable[[], QdrantClient]] = {
+    "embedded": lambda: embedded_client(":memory:"),
+    "local": lambda: QdrantClient(":memory:"),
+}
 
 
 def assert_same(one: SearchResult, other: SearchResult) -> None:
@@ -50,13 +58,14 @@ def assert_same(one: SearchResult, other: SearchResult) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_native_equals_client_on_500_collections() -> None:
+@pytest.mark.parametrize("kind", ["embedded", "local"])
+def test_native_equals_client_on_500_collections(kind: str) -> None:
     seen = 0
     loop = asyncio.new_event_loop()
-    engine = QdrantClient(":memory:")  # one for all: making a client takes longer than a whole example
+    engine = clients[kind]()  # one for all: making a client takes longer than a whole example
 
     @settings(max_examples=500, derandomize=True)
-    @given(documents=collections, query=texts, fusion=st.sampled_from(EXACTLY_NATIVE), k=st.integers(1, 12))
+    @given(documents=collections[kind], query=texts, fusion=st.sampled_from(EXACTLY_NATIVE), k=st.integers(1, 12))
     def check(documents: list[str], query: str, fusion: Any, k: int) -> None:
         nonlocal seen
         name = f"collection-{seen}"
@@ -77,6 +86,7 @@ def test_native_equals_client_on_500_collections() -> None:
 
     check()
     loop.close()
+    engine.close()
     assert seen >= 500
 
 

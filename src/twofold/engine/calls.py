@@ -83,6 +83,12 @@ def retrieve(collection: str, ids: Sequence[str]) -> Flow[list[models.Record]]:
     return found
 
 
+def optimize(collection: str, progress: Any) -> Flow[bool]:
+    """Build the search graph."""
+    done: bool = yield Call("optimize", {"collection_name": collection, "progress": progress})
+    return done
+
+
 def count(collection: str, where: models.Filter | None) -> Flow[int]:
     """How many points match, exactly."""
     found: models.CountResult = yield Call(

@@ -14,9 +14,10 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 from qdrant_client.local.async_qdrant_local import AsyncQdrantLocal
 from qdrant_client.local.qdrant_local import QdrantLocal
 
+from twofold.embedded import AsyncEmbeddedClient, EmbeddedClient
 from twofold.engine.faults import translated
 from twofold.engine.flow import Call, Caller
-from twofold.errors import CollectionNotFound, ConfigError, IndexClosed
+from twofold.errors import ConfigError, IndexClosed
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
@@ -36,13 +37,19 @@ class Capabilities:
     threads: bool
     """May be used by several threads at once."""
 
+    optimizes: bool = False
+    """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
+
 
 SERVER = Capabilities(versioned=True, indexes=True, threads=True)
+EMBEDDED = Capabilities(versioned=False, indexes=True, threads=True, optimizes=True)
 LOCAL_MODE = Capabilities(versioned=False, indexes=False, threads=False)
 
 
 def capabilities_of(client: QdrantClient | AsyncQdrantClient) -> Capabilities:
     """What the engine behind a client can do."""
+    if isinstance(client, (EmbeddedClient, AsyncEmbeddedClient)):
+        return EMBEDDED
     backend = getattr(client, "_client", None)
     return LOCAL_MODE if isinstance(backend, (QdrantLocal, AsyncQdrantLocal)) else SERVER
 
@@ -134,23 +141,6 @@ class AsyncConnection(Connection):
 
     async def _asend(self, call: Call) -> Any:
         return await getattr(self._client, call.method)(**call.arguments)
-
-
-def local_client(location: str | Path, create: bool) -> QdrantClient:
-    """An engine in this process, in memory or in a folder."""
-    if str(location) == ":memory:":
-        return QdrantClient(":memory:")
-    path = Path(location).expanduser()
-    if path.exists() and not path.is_dir():
-        raise ConfigError(f"{path} is a file: an index needs a folder of its own")
-    if not path.exists() and not create:
-        raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
-    with translated("open", str(path)):
-        return QdrantClient(path=str(path), force_disable_check_same_thread=True)
 
 
 def _lock_for(client: QdrantClient) -> Lock:

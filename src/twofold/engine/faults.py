@@ -21,15 +21,6 @@ def translated(operation: str, location: str) -> Iterator[None]:
         raise _refused(error, operation, location) from error
     except (ResponseHandlingException, OSError) as error:
         raise _unreachable(error, operation, location) from error
-    except RuntimeError as error:
-        if "already accessed by another instance" in str(error):
-            raise EngineUnavailable(
-                f"{location} is open in another process or client: close that one, or run a Qdrant server and open "
-                "its URL from both",
-                operation=operation,
-                location=location,
-            ) from error
-        raise EngineError(f"{operation} on {location}: {error}", operation=operation, location=location) from error
     except Exception as error:
         if _is_grpc(error):
             raise _unreachable(error, operation, location) from error
@@ -42,7 +33,7 @@ def translated(operation: str, location: str) -> Iterator[None]:
 
 def _refused(error: UnexpectedResponse, operation: str, location: str) -> EngineError:
     advice = ": check api_key" if error.status_code in (401, 403) else ""
-    content = error.content.decode("utf-8", "replace")[:300]
+    content = getattr(error, "message", None) or error.content.decode("utf-8", "replace")[:300]
     return EngineError(
         f"{operation} on {location} was refused with {error.status_code} {error.reason_phrase}{advice}. {content}",
         operation=operation,

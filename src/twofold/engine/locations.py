@@ -7,15 +7,19 @@ from typing import Any, TypeAlias
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
-from twofold.engine.connection import AsyncConnection, Connection, SyncConnection, local_client
+from twofold.embedded import EmbeddedClient, embedded_client
+from twofold.engine.connection import AsyncConnection, Connection, SyncConnection
+from twofold.engine.faults import translated
 from twofold.engine.remote import RemoteConnection
-from twofold.errors import ConfigError
+from twofold.errors import CollectionNotFound, ConfigError
+
+_FOLDER_OPTIONS = {"durability", "optimize"}
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
-    """Open a location. Only a URL takes an api_key, a timeout and further client options."""
+    """Open a location. A URL takes an api_key, a timeout and the client's options, a folder the store's."""
     if isinstance(location, AsyncQdrantClient):
         return AsyncConnection(location, "your AsyncQdrantClient")
     if isinstance(location, QdrantClient):
@@ -28,6 +32,24 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
             raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         return RemoteConnection(str(location), timeout, {"api_key": api_key, **options})
-    if api_key is not None or options:
-        raise ConfigError(f"api_key and client options are for a URL, and {str(location)!r} is not one")
-    return SyncConnection(local_client(location, create), str(location), owned=True)
+    foreign = ({"api_key"} if api_key is not None else set()) | (set(options) - _FOLDER_OPTIONS)
+    if foreign:
+        raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
+    return SyncConnection(_embedded(location, create, options), str(location), owned=True)
+
+
+def _embedded(location: str | Path, create: bool, options: dict[str, Any]) -> EmbeddedClient:
+    """An engine in this process, in memory or in a folder."""
+    if str(location) == ":memory:":
+        return embedded_client(":memory:", **options)
+    path = Path(location).expanduser()
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"{path} is a file: an index needs a folder of its own")
+    if not path.exists() and not create:
+        raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
+    with translated("open", str(path)):
+        return embedded_client(path, **options)

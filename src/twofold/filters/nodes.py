@@ -83,3 +83,22 @@ def leaves(node: Node) -> list[Leaf]:
     if isinstance(node, Not):
         return leaves(node.part)
     return [node]
+
+
+def matches_all(node: Node) -> bool:
+    """The filter says nothing: it holds for every document, whatever its fields."""
+    return _verdict(node) is True
+
+
+def _verdict(node: Node) -> bool | None:
+    """Whether a filter holds for every document (True) or for none (False) by its form alone; None if it depends."""
+    if isinstance(node, Not):
+        inner = _verdict(node.part)
+        return None if inner is None else not inner
+    if isinstance(node, (All, Either)):
+        deciding = isinstance(node, Either)  # one true part decides an `or`, one false part an `and`
+        verdicts = {_verdict(part) for part in node.parts}
+        if deciding in verdicts:
+            return deciding
+        return None if None in verdicts else not deciding
+    return False if isinstance(node, AnyOf) and not node.values else None

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from twofold.errors import InvalidQuery
-from twofold.fusion.base import Leg, Strategy
+from twofold.fusion.base import Leg, Strategy, is_number
+
+_FEW = 20
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Auto(Strategy):
     The background is the cosine that unrelated texts have, so that it counts as nothing. For the
     bundled model it is known, and then neither part depends on what else was found: a score means
     the same from query to query (a floor on it can say "nothing relevant"), and the engine can
-    compute it by itself. For other models it is the lowest cosine among the candidates.
+    compute it by itself. For other models it is the lowest cosine among the candidates, drawn
+    towards 0 where there are few of them.
 
     α is 0.35, and 0.15 where the dense model doesn't know the collection's language.
     """
@@ -36,7 +39,7 @@ class Auto(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.background is not None and not -1 <= self.background < 1:
+        if self.background is not None and not (is_number(self.background) and -1 <= self.background < 1):
             raise InvalidQuery(f"auto: background must be a cosine below 1, got {self.background!r}")
 
     @property
@@ -46,7 +49,7 @@ class Auto(Strategy):
     def normalise(self, leg: Leg) -> Sequence[float]:
         scores = [score for _, score in leg.hits]
         if leg.name == "dense":
-            nothing = min(scores, default=0.0) if self.background is None else self.background
+            nothing = _lowest(scores) if self.background is None else self.background
             return [max(0.0, score - nothing) / max(1 - nothing, 1e-6) for score in scores]
         half = self.half(leg.terms)
         return [max(0.0, score) / (max(0.0, score) + half) for score in scores]
@@ -64,3 +67,8 @@ class Auto(Strategy):
     def fitted(self, *, language_known: bool, background: float | None) -> Strategy:
         weights = self.weights if self.chosen or language_known else (0.15, 0.85)
         return replace(self, weights=weights, background=background if self.background is None else self.background)
+
+
+def _lowest(scores: Sequence[float]) -> float:
+    """The lowest score, as far as so many scores can tell what "low" is."""
+    return min(scores, default=0.0) * len(scores) / (len(scores) + _FEW)

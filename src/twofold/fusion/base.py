@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias, TypeVar
 from twofold.errors import InvalidQuery
 
 T = TypeVar("T")
-_NOISE = 1.5e-6  # wider than the last of seven digits, so that noise that rounding enlarges is still noise
+_NOISE = 1.5e-6  # wider than the last of eight digits, so that noise that rounding enlarges is still noise
 
 LegName: TypeAlias = Literal["dense", "lexical"]
 
@@ -44,9 +44,9 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
 
     Engines compute in 32 bits, in an order that varies: the same score may differ in its last
     digits from run to run. So scores that lie closer together than such noise are one score, and
-    scores keep seven digits. They are rounded first, so that settling again changes nothing.
+    scores keep eight digits. They are rounded first, so that settling again changes nothing.
     """
-    rounded = ((value, float(f"{score:.7g}")) for value, score in scored)
+    rounded = ((value, float(f"{score:.8g}")) for value, score in scored)
     best_first = sorted(rounded, key=lambda item: -item[1])
     groups: list[list[tuple[T, float]]] = []
     for item in best_first:
@@ -59,12 +59,13 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
 
 def shares(alpha: float) -> tuple[float, float]:
     """The weights (dense, lexical) that `alpha` stands for."""
-    if not _is_number(alpha) or not 0 <= alpha <= 1:
+    if not is_number(alpha) or not 0 <= alpha <= 1:
         raise InvalidQuery(f"alpha must be between 0 (words only) and 1 (meaning only), got {alpha!r}")
     return alpha, 1 - alpha
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """A number that can be computed with; True is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -76,7 +77,7 @@ class Strategy(ABC):
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weights, Sequence) or [*map(_is_number, self.weights)] != [True, True]:
+        if not isinstance(self.weights, Sequence) or [*map(is_number, self.weights)] != [True, True]:
             raise InvalidQuery(f"{self.name}: give two weights, (dense, lexical), got {self.weights!r}")
         if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
             raise InvalidQuery(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from qdrant_client import models
 
 from twofold.documents import Document, point_id
+from twofold.embedded import OptimizeProgress
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import from_point
 from twofold.engine.schema import describe
 from twofold.errors import FilterError, InvalidQuery
-from twofold.filters import Node, parse
+from twofold.filters import Node, matches_all, parse
 from twofold.index.opening import Ready
 from twofold.results import IndexInfo
 
@@ -25,7 +26,7 @@ def where_node(where: FilterLike | None) -> Node | models.Filter | None:
     """What a filter means; a native one passes through, an empty one is none."""
     if where is None or isinstance(where, models.Filter):
         return where
-    return parse(where) if where else None
+    return None if isinstance(where, Mapping) and not where else parse(where)
 
 
 def native_filter(where: FilterLike | None) -> models.Filter | None:
@@ -56,8 +57,8 @@ def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | No
     native = native_filter(where)
     if ids is not None:
         native = only([point_id(identity) for identity in _id_list(ids)])
-    if native is None:
-        raise FilterError("an empty filter would delete everything: name what to delete")
+    if native is None or (where is not None and not isinstance(where, models.Filter) and matches_all(parse(where))):
+        raise FilterError("this filter matches everything: name what to delete")
     number = yield from calls.count(ready.collection, native)
     if number:
         yield from calls.delete(ready.collection, native)
@@ -89,6 +90,13 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
         indexed=tuple(sorted(schema.indexed)),
         notes=(*reasons, *ready.notes),
     )
+
+
+def optimize(ready: Ready, progress: Callable[[OptimizeProgress], None] | None) -> Flow[bool]:
+    """Build the search graph, where the engine doesn't do so by itself."""
+    if not ready.engine.optimizes:
+        return False
+    return (yield from calls.optimize(ready.collection, progress))
 
 
 def only(point_ids: Sequence[str]) -> models.Filter:

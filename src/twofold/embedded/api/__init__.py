@@ -1,0 +1,1 @@
+"""The methods of QdrantBase over a store, by subject."""

@@ -1,0 +1,278 @@
+"""Writes. Each is first read and checked as a whole, then applied in pieces.
+
+What holds for other threads, and after a crash: a piece is there as a whole or not at all. A call with up to
+64 points is one piece; a longer one is cut into pieces of 64 to 512 points, of about 20 ms each, applied in
+order. So an interrupted call leaves a beginning of its batch, and calling again with the same ids completes
+it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import qdrant_edge as edge
+from qdrant_client import models
+
+from twofold.embedded.collection import Collection
+from twofold.embedded.errors import BadRequest
+from twofold.embedded.to_edge.enums import to_edge_enum
+from twofold.embedded.to_edge.filters import to_edge_filter
+from twofold.embedded.to_edge.ids import to_edge_id, to_edge_ids
+from twofold.embedded.to_edge.payloads import to_edge_payload
+from twofold.embedded.to_edge.vectors import VectorSchema
+
+from .base import StoreApi, completed, refuse_shard_key, request
+
+_UPLOAD_BATCH = 1_000
+_Op = edge.UpdateOperation
+
+# A write that has been checked and only needs to be carried out; returns its number.
+Ready = Callable[[], int]
+
+
+class WritesApi(StoreApi):
+    @request
+    def upsert(
+        self,
+        collection_name: str,
+        points: Any,
+        update_filter: Any = None,
+        update_mode: Any = None,
+        **kwargs: Any,
+    ) -> models.UpdateResult:
+        ready = _upsert(self.store.get(collection_name), _rows(points), update_filter, update_mode)
+        return completed(ready())
+
+    @request
+    def upload_points(self, collection_name: str, points: Iterable[Any], **kwargs: Any) -> None:
+        """`batch_size`, `parallel` and `max_retries` serve a network and mean nothing here."""
+        self._upload(collection_name, ((point.id, point.vector, point.payload) for point in points), kwargs)
+
+    @request
+    def upload_collection(
+        self,
+        collection_name: str,
+        vectors: Any,
+        payload: Iterable[dict[Any, Any]] | None = None,
+        ids: Iterable[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        every_id = (str(uuid4()) for _ in itertools.count()) if ids is None else ids
+        every_payload = itertools.repeat(None) if payload is None else payload
+        # The vectors come first: zip must not take an id or payload for a vector that isn't there.
+        rows = zip(_vector_rows(vectors), every_id, every_payload, strict=False)
+        self._upload(collection_name, ((point_id, vector, load) for vector, point_id, load in rows), kwargs)
+
+    def _upload(self, name: str, rows: Iterator[tuple[Any, Any, Any]], options: dict[str, Any]) -> None:
+        collection = self.store.get(name)
+        while batch := list(itertools.islice(rows, _UPLOAD_BATCH)):
+            _upsert(collection, batch, options.get("update_filter"), options.get("update_mode"))()
+
+    @request
+    def update_vectors(
+        self, collection_name: str, points: Sequence[Any], update_filter: Any = None, **kwargs: Any
+    ) -> models.UpdateResult:
+        return completed(_update_vectors(self.store.get(collection_name), points, update_filter)())
+
+    @request
+    def delete_vectors(
+        self, collection_name: str, vectors: Sequence[str], points: Any, **kwargs: Any
+    ) -> models.UpdateResult:
+        return completed(_delete_vectors(self.store.get(collection_name), vectors, points)())
+
+    @request
+    def delete(self, collection_name: str, points_selector: Any, **kwargs: Any) -> models.UpdateResult:
+        return completed(_delete(self.store.get(collection_name), points_selector)())
+
+    @request
+    def set_payload(
+        self, collection_name: str, payload: Any, points: Any, key: str | None = None, **kwargs: Any
+    ) -> models.UpdateResult:
+        return completed(_set_payload(self.store.get(collection_name), payload, points, key)())
+
+    @request
+    def overwrite_payload(self, collection_name: str, payload: Any, points: Any, **kwargs: Any) -> models.UpdateResult:
+        return completed(_overwrite_payload(self.store.get(collection_name), payload, points)())
+
+    @request
+    def delete_payload(
+        self, collection_name: str, keys: Sequence[str], points: Any, **kwargs: Any
+    ) -> models.UpdateResult:
+        return completed(_delete_payload(self.store.get(collection_name), keys, points)())
+
+    @request
+    def clear_payload(self, collection_name: str, points_selector: Any, **kwargs: Any) -> models.UpdateResult:
+        return completed(_clear_payload(self.store.get(collection_name), points_selector)())
+
+    @request
+    def batch_update_points(
+        self, collection_name: str, update_operations: Sequence[Any], **kwargs: Any
+    ) -> list[models.UpdateResult]:
+        """All operations are checked before the first is carried out."""
+        collection = self.store.get(collection_name)
+        ready = [_batched(collection, operation) for operation in update_operations]
+        return [completed(carry_out()) for carry_out in ready]
+
+
+def _rows(points: Any) -> list[tuple[Any, Any, Any]]:
+    if isinstance(points, models.PointsBatch):
+        points = points.batch
+    if isinstance(points, models.PointsList):
+        points = points.points
+    if isinstance(points, models.Batch):
+        return _batch_rows(points)
+    return [(point.id, point.vector, point.payload) for point in points]
+
+
+def _batch_rows(batch: models.Batch) -> list[tuple[Any, Any, Any]]:
+    vectors = list(_vector_rows(batch.vectors))
+    payloads: list[Any] = batch.payloads or [None] * len(batch.ids)
+    if not len(batch.ids) == len(vectors) == len(payloads):
+        raise BadRequest(f"{len(batch.ids)} ids, {len(vectors)} vectors and {len(payloads)} payloads: they must match.")
+    return list(zip(batch.ids, vectors, payloads, strict=True))
+
+
+def _vector_rows(vectors: Any) -> Iterator[Any]:
+    """One vector struct per point, from one column per name or from a list."""
+    if not isinstance(vectors, Mapping):
+        return iter(vectors)
+    if len({len(column) for column in vectors.values()}) > 1:
+        raise BadRequest("Each named vector should have the same number of vectors.")
+    return (dict(zip(vectors, row, strict=True)) for row in zip(*vectors.values(), strict=True))
+
+
+def _upsert(collection: Collection, rows: Sequence[tuple[Any, Any, Any]], condition: Any, mode: Any) -> Ready:
+    if not rows:
+        raise BadRequest("Empty update request: there are no points to upsert.")
+    schema = collection.schema
+    points = [
+        edge.Point(to_edge_id(point_id), schema.struct({} if vector is None else vector), to_edge_payload(payload))
+        for point_id, vector, payload in rows
+    ]
+    where, how = to_edge_filter(condition), to_edge_enum(edge.UpdateMode, mode)
+    return lambda: collection.apply_pieces(points, lambda piece: _Op.upsert_points(piece, where, how), schema)
+
+
+def _update_vectors(collection: Collection, points: Sequence[Any], condition: Any) -> Ready:
+    schema = collection.schema
+    changed = [edge.PointVectors(to_edge_id(point.id), schema.struct(point.vector)) for point in points]
+    ids, where = [to_edge_id(point.id) for point in points], to_edge_filter(condition)
+
+    def carry_out() -> int:
+        with collection.writing:
+            if where is None:
+                collection.require(ids)
+            return collection.apply_pieces(changed, lambda piece: _Op.update_vectors(piece, where), schema)
+
+    return carry_out
+
+
+Make = Callable[[Any], edge.UpdateOperation]
+
+
+def _by_id(
+    collection: Collection,
+    selector: Any,
+    *steps: Make,
+    must_exist: bool = True,
+    checked: VectorSchema | None = None,
+) -> Ready:
+    """A write to selected points: a filter is resolved to ids at the moment it's carried out."""
+    for make in steps:
+        make([])  # the engine reads paths and payloads here, so a bad one fails before anything is written
+    ids, condition = _selected(selector)
+
+    def carry_out() -> int:
+        with collection.writing:
+            if condition is None and must_exist:
+                collection.require(ids)
+            chosen = ids if condition is None else collection.matching_ids(condition)
+            return max(collection.apply_pieces(chosen, make, checked) for make in steps)
+
+    return carry_out
+
+
+def _selected(selector: Any) -> tuple[list[int | str], edge.Filter | None]:
+    if getattr(selector, "shard_key", None) is not None:
+        refuse_shard_key()
+    if isinstance(selector, models.FilterSelector):
+        selector = selector.filter
+    if isinstance(selector, models.PointIdsList):
+        selector = selector.points
+    if isinstance(selector, models.Filter):
+        return [], to_edge_filter(selector)
+    if not isinstance(selector, (list, tuple, set)):
+        raise BadRequest(f"Select points by a list of ids or a Filter, not by {type(selector).__name__}.")
+    if not selector:
+        raise BadRequest("Empty update request: there are no points to change.")
+    return list(dict.fromkeys(to_edge_ids(selector))), None
+
+
+def _delete_vectors(collection: Collection, names: Sequence[str], selector: Any) -> Ready:
+    schema = collection.schema
+    known = [schema.check_name(name) for name in names]
+    # The engine forgets to take a deleted sparse vector out of its index: once the point gets another, the
+    # old one scores again with it. Emptying it first does take it out.
+    empty: Any = {name: edge.SparseVector([], []) for name in known if name in schema.sparse}
+    steps: list[Make] = [lambda ids: _Op.delete_vectors(ids, known)]
+    if empty:
+        steps.insert(0, lambda ids: _Op.update_vectors([edge.PointVectors(i, empty) for i in ids]))
+    return _by_id(collection, selector, *steps, checked=schema)
+
+
+def _delete(collection: Collection, selector: Any) -> Ready:
+    return _by_id(collection, selector, _Op.delete_points, must_exist=False)
+
+
+def _set_payload(collection: Collection, payload: Any, selector: Any, key: str | None) -> Ready:
+    clean = to_edge_payload(payload)
+    return _by_id(collection, selector, lambda ids: _Op.set_payload(ids, clean, key))
+
+
+def _overwrite_payload(collection: Collection, payload: Any, selector: Any, key: str | None = None) -> Ready:
+    clean = to_edge_payload(payload)
+    return _by_id(collection, selector, lambda ids: _Op.overwrite_payload(ids, clean, key))
+
+
+def _delete_payload(collection: Collection, keys: Sequence[str], selector: Any) -> Ready:
+    return _by_id(collection, selector, lambda ids: _Op.delete_payload(ids, list(keys)))
+
+
+def _clear_payload(collection: Collection, selector: Any) -> Ready:
+    return _by_id(collection, selector, _Op.clear_payload)
+
+
+def _points_or_filter(value: Any) -> Any:
+    if value.shard_key is not None:
+        refuse_shard_key()
+    return value.filter if value.points is None else value.points
+
+
+def _batched(collection: Collection, operation: Any) -> Ready:
+    """One operation of `batch_update_points`."""
+    if isinstance(operation, models.UpsertOperation):
+        given = operation.upsert
+        return _upsert(collection, _rows(given), given.update_filter, given.update_mode)
+    if isinstance(operation, models.DeleteOperation):
+        return _delete(collection, operation.delete)
+    if isinstance(operation, models.SetPayloadOperation):
+        change = operation.set_payload
+        return _set_payload(collection, change.payload, _points_or_filter(change), change.key)
+    if isinstance(operation, models.OverwritePayloadOperation):
+        change = operation.overwrite_payload
+        return _overwrite_payload(collection, change.payload, _points_or_filter(change), change.key)
+    if isinstance(operation, models.DeletePayloadOperation):
+        removed = operation.delete_payload
+        return _delete_payload(collection, removed.keys, _points_or_filter(removed))
+    if isinstance(operation, models.ClearPayloadOperation):
+        return _clear_payload(collection, operation.clear_payload)
+    if isinstance(operation, models.UpdateVectorsOperation):
+        vectors = operation.update_vectors
+        return _update_vectors(collection, vectors.points, vectors.update_filter)
+    if isinstance(operation, models.DeleteVectorsOperation):
+        gone = operation.delete_vectors
+        return _delete_vectors(collection, gone.vector, _points_or_filter(gone))
+    raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")

@@ -1,0 +1,77 @@
+"""The embedded engine behind qdrant_client's interfaces, sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+from qdrant_client.client_base import QdrantBase
+
+from .api.collections import CollectionsApi
+from .api.queries import QueriesApi
+from .api.unsupported import UnsupportedApi
+from .api.writes import WritesApi
+from .optimize import Progress, optimize
+from .store import Store
+
+_ASYNC_THREADS = 8
+
+
+class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, UnsupportedApi):
+    """Everything QdrantClient delegates to; what isn't served says what to use instead."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._released = False
+
+    def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
+        return optimize(self.store.get(collection_name), progress)
+
+    def flush(self) -> None:
+        for name in self.store.names():
+            self.store.get(name).flush()
+
+    def info(self) -> models.VersionInfo:
+        return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))
+
+    def close(self, **kwargs: Any) -> None:
+        if not self._released and not sys.is_finalizing():
+            self._released = True
+            self.store.release()
+
+
+class AsyncEdgeBackend(AsyncQdrantBase):
+    """The same backend, with every call in a thread: the event loop goes on meanwhile."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.sync = EdgeBackend(store)
+        self._threads = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
+
+    async def run(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: method(*args, **kwargs))
+
+    async def close(self, **kwargs: Any) -> None:
+        await self.run(self.sync.close)
+        self._threads.shutdown(wait=False)
+
+
+def _in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    async def method(self: AsyncEdgeBackend, *args: Any, **kwargs: Any) -> Any:
+        return await self.run(getattr(self.sync, name), *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+for _name, _method in inspect.getmembers(QdrantBase, inspect.isfunction):
+    if not _name.startswith("_") and _name not in ("close", "migrate"):
+        setattr(AsyncEdgeBackend, _name, _in_thread(_name))

@@ -1,0 +1,242 @@
+"""One collection: one engine shard, its settings, and the rules for using both from many threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import qdrant_edge as edge
+
+from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
+from .files import remove_tree
+from .from_edge import to_model_id
+from .gate import Gate
+from .pace import Pace
+from .settings import SETTINGS_FILE, Settings, load_settings
+from .to_edge.configs import to_edge_config, to_schema
+from .to_edge.indexes import to_edge_index
+from .to_edge.vectors import VectorSchema
+
+T = TypeVar("T")
+
+_IDS_PER_PAGE = 10_000
+# Marks of a directory that may be removed at the next open. One with neither mark nor settings is left alone.
+DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
+
+
+class Collection:
+    """Any thread may read or write.
+
+    Readers pass a gate that only a swap of shards or the close shuts. Writers take turns, one piece at
+    a time: the engine works on one call at a time anyway, and their order is what a rebuild replays.
+    """
+
+    def __init__(self, directory: Path, settings: Settings, shard: edge.EdgeShard, sync: bool) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.schema = to_schema(settings.config)
+        self.writing = threading.RLock()
+        self.gate = Gate()
+        self.rebuilding = threading.Lock()
+        self.journal: list[edge.UpdateOperation] | None = None
+        self._shard: edge.EdgeShard | None = shard
+        self._sync = sync
+        # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic.
+        self._pace = Pace(target=0.02, start=64, smallest=64, largest=512)
+        # A flush holds everyone up for as long as there is something to write, and so does the replay after a
+        # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
+        self._flush_pace = Pace(target=0.1, start=4_000, smallest=2_000, largest=20_000)
+        self.unflushed = 0
+        self.last_write = time.monotonic()
+        self._operations = 0
+
+    @classmethod
+    def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
+        """The settings file is written last: a directory without it isn't a collection yet."""
+        config = to_edge_config(settings.config, settings.wal)
+        directory.mkdir(parents=True)
+        (directory / UNFINISHED_FILE).touch()
+        shard = call(edge.EdgeShard.create, str(directory / settings.shard), config)
+        call(shard.flush)
+        settings.save(directory)
+        (directory / UNFINISHED_FILE).unlink()
+        return cls(directory, settings, shard, sync)
+
+    @classmethod
+    def open(cls, directory: Path, sync: bool) -> Collection:
+        settings = load_settings(directory)
+        for leftover in directory.glob("shard-*"):
+            if leftover.name != settings.shard:  # a rebuild that was killed before, or after, its swap
+                remove_tree(leftover)
+        collection = cls(directory, settings, load_shard(directory / settings.shard), sync)
+        collection._restore_indexes()
+        return collection
+
+    def _restore_indexes(self) -> None:
+        present = self.read("info").payload_schema
+        for name, schema in self.settings.indexes.items():
+            if name not in present:
+                self.apply(edge.UpdateOperation.create_field_index(name, to_edge_index(schema)))
+
+    def read(self, method: str, *args: Any) -> Any:
+        """Call a reading method of the engine."""
+        with self.gate:
+            return call(getattr(self._live(), method), *args)
+
+    def apply(self, operation: edge.UpdateOperation, points: int = 1, checked: VectorSchema | None = None) -> int:
+        """Write one operation; acknowledged when this returns. Returns its number.
+
+        `checked` is the schema its vectors were checked against: it may have changed since.
+        """
+        with self.writing:
+            if checked is not None and checked is not self.schema:
+                raise Conflict(f"The vectors of {self.settings.name} were changed meanwhile: call again.")
+            # Before the update: a rejected operation may have been applied in part, and a rebuilt shard
+            # must end up the same.
+            if self.journal is not None:
+                self.journal.append(operation)
+            began = time.perf_counter()
+            self.read("update", operation)
+            self._pace.learn(points, time.perf_counter() - began)
+            self.unflushed += points
+            self.last_write = time.monotonic()
+            if self._sync or self.unflushed >= self._flush_pace.size:
+                self.flush()
+            self._operations += 1
+            return self._operations
+
+    def apply_pieces(
+        self,
+        items: Sequence[T],
+        make: Callable[[list[T]], edge.UpdateOperation],
+        checked: VectorSchema | None = None,
+    ) -> int:
+        """Write many items in order, in pieces small enough not to hold up other threads."""
+        start, last = 0, self._operations
+        while start < len(items):
+            piece = list(items[start : start + self._pace.size])
+            last = self.apply(make(piece), len(piece), checked)
+            start += len(piece)
+        return last
+
+    def flush(self) -> None:
+        """Everything acknowledged so far is on disk when this returns, even if the power fails."""
+        with self.writing:
+            began = time.perf_counter()
+            self.read("flush")
+            self._flush_pace.learn(self.unflushed, time.perf_counter() - began)
+            self.unflushed = 0
+
+    def require(self, ids: Sequence[int | str]) -> None:
+        """Refuse ids that aren't there: the engine would, after it has written the operation to its log."""
+        for start in range(0, len(ids), _IDS_PER_PAGE):
+            page = list(ids[start : start + _IDS_PER_PAGE])
+            found = {to_model_id(record.id) for record in self.read("retrieve", page, False, False)}
+            missing = [point_id for point_id in page if point_id not in found]
+            if missing:
+                raise NotFound(f"No point with id {missing[0]} found.")
+
+    def matching_ids(self, condition: edge.Filter) -> list[int | str]:
+        """The ids a filter selects: writes by filter become writes by id, which can be cut and replayed."""
+        ids: list[int | str] = []
+        offset: Any = None
+        while True:
+            request = edge.ScrollRequest(offset, _IDS_PER_PAGE, condition, False, False)
+            records, offset = self.read("scroll", request)
+            ids.extend(to_model_id(record.id) for record in records)
+            if offset is None:
+                return ids
+
+    def change(self, settings: Settings) -> None:
+        """Put new settings in force; on disk before anything relies on them."""
+        settings.save(self.directory)
+        self.settings = settings
+        schema = to_schema(settings.config)
+        if schema != self.schema:
+            self.schema = schema
+
+    def reload(self, settings: Settings) -> None:
+        """Load the shard again with other index settings."""
+        with self.writing, self.gate.shut():
+            call(self._live().flush)
+            call(self._live().close)
+            path, config = self.directory / self.settings.shard, to_edge_config(settings.config, settings.wal)
+            try:
+                self._shard = load_shard(path, config)
+            except BaseException:
+                self._shard = load_shard(path)  # refused: go on as before
+                raise
+            self.change(settings)
+
+    def swap(self, shard: edge.EdgeShard, settings: Settings, name: str) -> None:
+        """Let a rebuilt shard take over; the caller holds `writing`."""
+        with self.gate.shut():
+            old, old_name = self._live(), self.settings.shard
+            self.change(replace(settings, shard=name))
+            self._shard, self.unflushed = shard, 0
+            call(old.close)
+        remove_tree(self.directory / old_name)
+
+    @property
+    def closed(self) -> bool:
+        return self._shard is None
+
+    def close(self) -> None:
+        with self.writing, self.gate.shut():
+            if self._shard is not None:
+                shard, self._shard = self._shard, None
+                call(shard.flush)
+                call(shard.close)
+
+    def destroy(self) -> None:
+        """The rename is the moment of deletion; a crash afterwards is cleaned up at the next open."""
+        (self.directory / SETTINGS_FILE).replace(self.directory / DELETED_FILE)
+        with self.writing, self.gate.shut():
+            shard, self._shard = self._live(), None
+            call(shard.close)
+        remove_tree(self.directory)
+
+    def poison(self) -> None:
+        """After a fork: the engine's threads stayed in the parent, nothing may reach it, not even close."""
+        _LEAKED.append(self._shard)
+        self._shard, self.gate, self.writing = None, Gate(), threading.RLock()
+
+    def _live(self) -> edge.EdgeShard:
+        if self._shard is None:
+            raise StoreClosed(
+                f"The collection {self.settings.name!r} is closed: it was deleted, its client was closed, or "
+                "this is a forked process. Open a client of your own with embedded_client(path)."
+            )
+        return self._shard
+
+
+_LEAKED: list[Any] = []
+
+
+def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeShard:
+    try:
+        shard: edge.EdgeShard = call(edge.EdgeShard.load, str(path), config)
+    except EmbeddedError as error:
+        raise StoreError(f"{path} can't be loaded ({error}): restore it from a backup, or move it away.") from error
+    return shard
+
+
+def call(function: Callable[..., Any], *args: Any) -> Any:
+    """Call the engine, with its bare `Exception`s told apart."""
+    try:
+        return function(*args)
+    except EmbeddedError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if "not initialized" in text:
+            raise StoreClosed("The engine's shard is closed: open the store again.") from error
+        raise (NotFound if text.startswith("No point with id") else BadRequest)(text) from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise EngineFailure(f"The engine failed: {error}. Close the store and open it again.") from error
+        raise

@@ -1,0 +1,112 @@
+"""Errors of the embedded engine.
+
+    EmbeddedError (UnexpectedResponse, ValueError)      a request the engine can't serve
+    ├── BadRequest (400)                                wrong dimension, unknown vector name, bad payload …
+    ├── NotFound (404)                                  no such collection, point or alias
+    └── Conflict (409)                                  the collection exists already
+    StoreError (TwofoldError, RuntimeError)             the directory as a whole can't be used
+    ├── StoreLocked                                     another process has it open
+    ├── StoreClosed                                     used after close(), or in a forked child
+    ├── StoreFormatError                                written by a newer Twofold, or damaged settings
+    └── LocalStoreFound                                 written by qdrant-client's local mode: import it
+    EngineFailure (TwofoldError, RuntimeError)          the Rust core panicked
+
+The first group is both what the server's client raises (``UnexpectedResponse``, with a status code) and what
+qdrant-client's local mode raises (``ValueError``), so code written for either keeps working.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from httpx import Headers
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from twofold.errors import TwofoldError
+
+
+class EmbeddedError(UnexpectedResponse, ValueError):
+    """A request that can't be served; `status_code` is the one a Qdrant server would answer with."""
+
+    status = 500
+    phrase = "Internal Server Error"
+
+    def __init__(self, message: str) -> None:
+        body = json.dumps({"status": {"error": message}}).encode("ascii")
+        super().__init__(self.status, self.phrase, body, Headers())
+        self.message = message
+        self.args = (message,)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class BadRequest(EmbeddedError):
+    """The request itself is wrong; nothing was written."""
+
+    status, phrase = 400, "Bad Request"
+
+
+class NotFound(EmbeddedError):
+    """A collection, alias or point that the request names isn't there."""
+
+    status, phrase = 404, "Not Found"
+
+
+class Conflict(EmbeddedError):
+    """The name is taken."""
+
+    status, phrase = 409, "Conflict"
+
+
+class StoreError(TwofoldError, RuntimeError):
+    """The store's directory as a whole can't be used."""
+
+
+class StoreClosed(StoreError):
+    """The client was closed, or belongs to another process."""
+
+
+class StoreFormatError(StoreError):
+    """The files are newer than this version, or damaged."""
+
+
+class EngineFailure(TwofoldError, RuntimeError):
+    """The Rust core panicked: a bug in the engine. Reopen the store before going on."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that has a store open."""
+
+    pid: int
+    host: str
+    since: str
+    program: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} ({self.program}), since {self.since}"
+
+
+class StoreLocked(StoreError):
+    """Another process has the store open."""
+
+    def __init__(self, path: str, holder: Holder | None) -> None:
+        self.path, self.holder = path, holder
+        super().__init__(
+            f"The store {path} is open in {holder or 'another process'}. An embedded store serves one "
+            "process at a time: close that one, or let both talk to a Qdrant server by its URL."
+        )
+
+
+class LocalStoreFound(StoreError):
+    """The directory was written by qdrant-client's local mode."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} was written by qdrant-client's local mode, another format. Import it into a new "
+            f"directory: `python -m twofold.embedded import {path} NEW_DIRECTORY`, or "
+            "twofold.embedded.import_local_store(source, destination)."
+        )

@@ -1,0 +1,157 @@
+"""Building the search index without stopping anyone.
+
+The engine's optimize() takes minutes at 100,000 points and keeps Python's global lock all the while. So a
+copy of the shard is optimised by a child process while this one goes on reading and writing; the operations
+written meanwhile are replayed on the copy; then the settings file is replaced, and the copy is the shard.
+Writers wait only while the files are copied and for the last operations; readers only for the swap.
+
+Killed at any moment, the store opens with the old shard or the new one, both complete, and the leftover is
+removed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import qdrant_edge as edge
+
+from .collection import Collection, call, load_shard
+from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
+from .files import remove_tree
+
+Stage = Literal["copying", "indexing", "catching up", "done"]
+_CHILD = Path(__file__).with_name("optimize_child.py")
+_POLL_SECONDS = 0.2
+_CATCH_UP_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class OptimizeProgress:
+    """Where an optimisation is. The engine tells no percentage; `points` and `seconds` help to judge."""
+
+    collection: str
+    stage: Stage
+    points: int
+    seconds: float
+
+
+Progress = Callable[[OptimizeProgress], None]
+
+
+class Optimization:
+    """One run over one collection."""
+
+    def __init__(self, collection: Collection, progress: Progress | None) -> None:
+        self._collection = collection
+        self._progress = progress
+        self._began = time.monotonic()
+        self.points = int(collection.read("count", edge.CountRequest(True)))
+        self._target = collection.directory / collection.settings.next_shard()
+
+    def run(self) -> None:
+        try:
+            self._copy()
+            self._index()
+            self._take_over()
+        except BaseException:
+            self._collection.journal = None
+            remove_tree(self._target)
+            raise
+        self._tell("done")
+
+    def _tell(self, stage: Stage) -> None:
+        if self._progress is not None:
+            name, seconds = self._collection.settings.name, time.monotonic() - self._began
+            self._progress(OptimizeProgress(name, stage, self.points, seconds))
+
+    def _copy(self) -> None:
+        self._tell("copying")
+        source = self._collection.directory / self._collection.settings.shard
+        with self._collection.writing:
+            self._collection.flush()
+            _require_space(source)
+            remove_tree(self._target)
+            shutil.copytree(source, self._target)
+            self._collection.journal = []
+
+    def _index(self) -> None:
+        command = [sys.executable, "-I", str(_CHILD), str(self._target)]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as child:
+            try:
+                self._wait(child)
+            except BaseException:
+                child.kill()
+                raise
+            if child.returncode != 0:
+                said = child.stderr.read().decode("utf-8", "replace")[-500:] if child.stderr else ""
+                raise EngineFailure(f"Optimising {self._target.parent.name} failed ({child.returncode}): {said}")
+
+    def _wait(self, child: subprocess.Popen[bytes]) -> None:
+        while True:
+            self._tell("indexing")
+            if self._collection.closed:
+                raise StoreClosed("The store was closed while it was optimised; the next optimize() starts again.")
+            try:
+                child.wait(_POLL_SECONDS)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _take_over(self) -> None:
+        self._tell("catching up")
+        shard = load_shard(self._target)
+        collection = self._collection
+        try:
+            for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
+                if not self._replay(shard):
+                    break
+            with collection.writing:
+                self._replay(shard)
+                collection.journal = None
+                call(shard.flush)
+                settings = replace(collection.settings, optimized_points=self.points)
+                collection.swap(shard, settings, self._target.name)
+        except BaseException:
+            call(shard.close)
+            raise
+
+    def _replay(self, shard: edge.EdgeShard) -> int:
+        with self._collection.writing:
+            written, self._collection.journal = self._collection.journal or [], []
+        for operation in written:
+            with suppress(EmbeddedError):  # the live shard rejected it too, with the same partial effect
+                call(shard.update, operation)
+        return len(written)
+
+
+def optimize(collection: Collection, progress: Progress | None = None) -> bool:
+    """Optimise a collection; False if it holds nothing. A second call waits for the first."""
+    with collection.rebuilding:
+        run = Optimization(collection, progress)
+        if run.points == 0:
+            return False
+        run.run()
+        return True
+
+
+def _require_space(source: Path) -> None:
+    needed = 2 * sum(_size_on_disk(file) for file in source.rglob("*"))
+    free = shutil.disk_usage(source).free
+    if free < needed:
+        raise StoreError(f"Optimising needs {needed >> 20} MB of free disk for a copy, there are {free >> 20} MB.")
+
+
+def _size_on_disk(file: Path) -> int:
+    """The log's files are mostly holes, which take no room."""
+    stat = file.stat()
+    return getattr(stat, "st_blocks", stat.st_size // 512) * 512

@@ -1,0 +1,258 @@
+"""A directory of collections, open in one process and shared by all its clients."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import tempfile
+import threading
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+from .collection import DELETED_FILE, UNFINISHED_FILE, Collection
+from .errors import BadRequest, Conflict, LocalStoreFound, NotFound, StoreClosed, StoreError, StoreFormatError
+from .files import remove_tree, write_json
+from .housekeeping import Housekeeper
+from .lock import StoreLock
+from .settings import SETTINGS_FILE, Settings
+
+Durability = Literal["process", "power"]
+Optimizing = Literal["auto", "manual"]
+
+MEMORY = ":memory:"
+_FORMAT = 1
+_STORE_FILE = "twofold.json"
+_LOCAL_MODE_FILE = "meta.json"
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
+
+_open_stores: dict[str, Store] = {}
+_registry = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a store is opened; all who share one agree on them."""
+
+    durability: Durability = "process"
+    optimize: Optimizing = "auto"
+    lock_wait: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("process", "power"):
+            raise BadRequest(f"durability must be 'process' or 'power', not {self.durability!r}.")
+        if self.optimize not in ("auto", "manual"):
+            raise BadRequest(f"optimize must be 'auto' or 'manual', not {self.optimize!r}.")
+
+
+def open_store(path: str | os.PathLike[str], options: Options) -> Store:
+    """The store at `path`, shared if this process has it open already. Every call needs its own `release`."""
+    if os.fspath(path) == MEMORY:
+        return Store(None, options)
+    key = os.path.realpath(path)
+    with _registry:
+        store = _open_stores.get(key)
+        if store is None:
+            store = _open_stores[key] = Store(Path(key), options)
+        else:
+            store.share(options)
+        return store
+
+
+class Store:
+    """Collections by name. `release` closes it when its last user has let go."""
+
+    def __init__(self, path: Path | None, options: Options) -> None:
+        # A store in memory is a directory nobody else knows, without the log that survives a crash.
+        self.in_memory = path is None
+        self.path = path or Path(tempfile.mkdtemp(prefix="twofold-"))
+        self.options = options
+        self._users = 1
+        self._changing = threading.RLock()
+        _refuse_foreign(self.path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock: StoreLock | None = StoreLock(self.path, options.lock_wait)
+        try:
+            self._aliases = self._read_store_file()
+            self._collections = self._open_collections()
+        except BaseException:
+            self._lock.release()
+            raise
+        _alive.add(self)
+        self._housekeeper = Housekeeper(weakref.WeakMethod(self._all), options.optimize == "auto")
+        self._housekeeper.start()
+
+    def _all(self) -> list[Collection]:
+        return list(self._collections.values())
+
+    def _read_store_file(self) -> dict[str, str]:
+        path = self.path / _STORE_FILE
+        if not path.exists():
+            self._save({})
+            return {}
+        try:
+            raw = json.loads(path.read_text("utf-8"))
+            version, aliases = int(raw["format"]), dict(raw["aliases"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.") from error
+        if version > _FORMAT:
+            raise StoreFormatError(f"{path} has format {version}, this version reads {_FORMAT}: upgrade twofold.")
+        return aliases
+
+    def _save(self, aliases: dict[str, str]) -> None:
+        write_json(self.path / _STORE_FILE, {"format": _FORMAT, "engine": "qdrant-edge", "aliases": aliases})
+
+    def _open_collections(self) -> dict[str, Collection]:
+        found: dict[str, Collection] = {}
+        try:
+            for directory in sorted((self.path / "collections").glob("*")):
+                if (directory / SETTINGS_FILE).exists():
+                    collection = Collection.open(directory, self._sync)
+                    found[collection.settings.name] = collection
+                elif (directory / DELETED_FILE).exists() or (directory / UNFINISHED_FILE).exists():
+                    remove_tree(directory)  # killed while it was deleted, or made
+        except BaseException:
+            for collection in found.values():
+                collection.close()
+            raise
+        return found
+
+    @property
+    def _sync(self) -> bool:
+        return self.options.durability == "power"
+
+    def share(self, options: Options) -> None:
+        if options != self.options:
+            raise StoreError(
+                f"{self.path} is open in this process with {self.options}: open it with the same options, or "
+                "close the other client first."
+            )
+        with self._changing:
+            self._users += 1
+
+    def release(self) -> None:
+        """Let go; the last one closes the collections and frees the lock."""
+        with _registry, self._changing:
+            self._users -= 1
+            if self._users <= 0:
+                self._close()
+
+    def _close(self) -> None:
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        _open_stores.pop(str(self.path), None)
+        try:
+            for collection in self._all():
+                collection.close()
+            self._housekeeper.end()
+        finally:
+            self._collections = {}
+            lock.release()
+            if self.in_memory:
+                remove_tree(self.path)
+
+    def poison(self) -> None:
+        """In a forked child: the parent keeps the store, the child may only open its own."""
+        for collection in self._collections.values():
+            collection.poison()
+        self._collections, self._changing = {}, threading.RLock()
+        if self._lock is not None:
+            self._lock.abandon()
+            self._lock = None
+
+    def names(self) -> list[str]:
+        self._check_open()
+        return sorted(self._collections)
+
+    def get(self, name: str) -> Collection:
+        """The collection of this name or alias."""
+        collection = self._collections.get(name)
+        if collection is None:
+            self._check_open()
+            collection = self._collections.get(self._aliases.get(name, ""))
+        if collection is None:
+            known = ", ".join(self.names()) or "none"
+            raise NotFound(f"Collection {name} not found: this store has {known}. Make it with create_collection(…).")
+        return collection
+
+    def has(self, name: str) -> bool:
+        self._check_open()
+        return name in self._collections or name in self._aliases
+
+    def create(self, settings: Settings) -> None:
+        name = settings.name
+        check_collection_name(name)
+        with self._changing:
+            if self.has(name):
+                kind = "Alias" if name in self._aliases else "Collection"
+                raise Conflict(f"{kind} {name} already exists: delete it first, or choose another name.")
+            slug = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40]
+            directory = self.path / "collections" / f"{slug}-{uuid4().hex[:8]}"
+            self._collections[name] = Collection.create(directory, settings, self._sync)
+
+    def delete(self, name: str) -> bool:
+        with self._changing:
+            self._check_open()
+            collection = self._collections.pop(name, None)
+            if collection is None:
+                return False
+            kept = {alias: target for alias, target in self._aliases.items() if target != name}
+            if kept != self._aliases:
+                self.set_aliases(kept)
+            collection.destroy()
+            return True
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        self._check_open()
+        return dict(self._aliases)
+
+    def set_aliases(self, aliases: dict[str, str]) -> None:
+        with self._changing:
+            self._save(aliases)
+            self._aliases = aliases
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
+
+
+def check_collection_name(name: str) -> None:
+    if not name or name in (".", "..") or len(name) > 255 or _FORBIDDEN.search(name):
+        raise BadRequest(
+            f'{name!r} is not a collection name: use 1 to 255 characters, none of < > : " / \\ | ? * or control ones.'
+        )
+
+
+def _refuse_foreign(path: Path) -> None:
+    if path.is_file():
+        raise StoreError(f"{path} is a file: an embedded store needs a directory.")
+    if (path / _LOCAL_MODE_FILE).exists() and not (path / _STORE_FILE).exists():
+        raise LocalStoreFound(str(path))
+
+
+_alive: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    global _registry
+    _registry = threading.Lock()
+    _open_stores.clear()
+    for store in list(_alive):
+        store.poison()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Close what was left open: flushed, and with no child process at work for nobody."""
+    for store in list(_alive):
+        store._close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

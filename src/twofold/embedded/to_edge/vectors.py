@@ -1,0 +1,130 @@
+"""Vectors, checked against the collection's schema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import qdrant_edge as edge
+from qdrant_client import models
+
+from twofold.embedded.errors import BadRequest
+
+_F32_MAX = 3.4028234e38
+_INDEX_MAX = 2**32 - 1
+_SPARSE = frozenset({models.SparseVector, edge.SparseVector})
+
+
+@dataclass(frozen=True)
+class DenseField:
+    """What a dense vector must look like."""
+
+    size: int
+    multi: bool
+
+
+@dataclass(frozen=True)
+class VectorSchema:
+    """The vectors of one collection by name; "" is the unnamed one."""
+
+    dense: dict[str, DenseField]
+    sparse: frozenset[str]
+
+    def names(self) -> list[str]:
+        return sorted([*self.dense, *self.sparse])
+
+    def check_name(self, name: str) -> str:
+        if name not in self.dense and name not in self.sparse:
+            known = ", ".join(repr(known) for known in self.names()) or "none"
+            hint = "pass using=… with one of them" if name == "" else "create it with create_vector_name(…)"
+            raise BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
+        return name
+
+    def struct(self, vector: Any) -> Any:
+        """The vectors of a point: a mapping by name, or the unnamed vector."""
+        if type(vector) is dict or isinstance(vector, Mapping):
+            return {name: self.named(name, value) for name, value in vector.items()}
+        return {"": self.named("", vector)}
+
+    def named(self, name: str, value: Any) -> Any:
+        """One vector of the named field."""
+        field = self.dense.get(name)
+        if field is not None:
+            return _multi(name, value, field.size) if field.multi else _dense(name, value, field.size)
+        self.check_name(name)
+        return _sparse(name, value)
+
+    def query(self, name: str, value: Any) -> Any:
+        """A vector to search with: as `named`, but a multi-vector field also takes a single vector."""
+        field = self.dense.get(name)
+        if field is not None and field.multi and not _nested(value):
+            return [_dense(name, value, field.size)]
+        return self.named(name, value)
+
+
+def _nested(value: Any) -> bool:
+    return bool(len(value)) and hasattr(value[0], "__len__")
+
+
+def _plain(name: str, value: Any) -> list[Any]:
+    """A list: the engine reads those ten times faster than numpy arrays."""
+    if type(value) is list:
+        return value
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        raise BadRequest(
+            f"Vector {name!r} must be a list of numbers, not {type(value).__name__}"
+            + (": text and images need an encoder first." if isinstance(value, models.Document) else ".")
+        )
+    return list(value)
+
+
+def _dense(name: str, value: Any, size: int) -> list[float]:
+    numbers = _plain(name, value)
+    if len(numbers) != size:
+        raise BadRequest(
+            f"Vector dimension error: vector {name!r} expected dim: {size}, got {len(numbers)}. Encode with "
+            "the model the collection was made for."
+        )
+    _finite(name, numbers)
+    return numbers
+
+
+def _finite(name: str, numbers: list[float]) -> None:
+    try:
+        # The length is NaN or inf as soon as one number is: one C call instead of a Python loop.
+        length = math.hypot(*numbers)
+    except TypeError:
+        raise BadRequest(f"Vector {name!r} must hold numbers only.") from None
+    if not length <= _F32_MAX:
+        raise BadRequest(f"Vector {name!r} holds NaN, infinity or a number too large for 32-bit floats.")
+
+
+def _multi(name: str, value: Any, size: int) -> list[list[float]]:
+    rows = _plain(name, value)
+    if not rows:
+        raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
+    return [_dense(name, row, size) for row in rows]
+
+
+def _sparse(name: str, value: Any) -> edge.SparseVector:
+    if type(value) not in _SPARSE:
+        if not isinstance(value, Mapping):
+            raise BadRequest(f"Vector {name!r} is sparse: pass a SparseVector(indices, values).")
+        value = models.SparseVector(**value)
+    indices, values = value.indices, value.values
+    if len(indices) != len(values):
+        raise BadRequest(f"Sparse vector {name!r}: {len(indices)} indices but {len(values)} values.")
+    _finite(name, values)
+    ordered = sorted(set(indices))
+    if len(ordered) != len(indices):
+        raise BadRequest(f"Sparse vector {name!r} names an index twice: add up its values first.")
+    if ordered and not (ordered[0] >= 0 and ordered[-1] <= _INDEX_MAX):
+        raise BadRequest(f"Sparse vector {name!r}: indices must be from 0 to 2**32 - 1.")
+    if ordered != indices:
+        pairs = dict(zip(indices, values, strict=True))
+        values = [pairs[index] for index in ordered]
+    return edge.SparseVector(ordered, values)

@@ -1,0 +1,129 @@
+"""What a store does by itself, and the parts it's made of."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import models as m
+
+from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, housekeeping
+from twofold.embedded.gate import Gate
+from twofold.embedded.pace import Pace
+
+from .conftest import fill
+
+
+def eventually(true: Callable[[], bool], seconds: float = 15) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "_TICK_SECONDS", 0.05)
+    monkeypatch.setattr(housekeeping, "_IDLE_BEFORE_FLUSH", 0.1)
+    monkeypatch.setattr(housekeeping, "_IDLE_BEFORE_OPTIMIZE", 0.2)
+    monkeypatch.setattr(housekeeping, "_PAYS_FROM_POINTS", 50)
+
+
+@pytest.mark.usefixtures("quick")
+def test_idle_collections_are_flushed_and_optimised(tmp_path: Path) -> None:
+    client = fill(embedded_client(tmp_path))
+    collection = client._client.store.get("notes")
+    assert eventually(lambda: collection.settings.optimized_points == 60)
+    assert eventually(lambda: collection.unflushed == 0)
+    shard = collection.settings.shard
+    client.upsert("notes", [m.PointStruct(id=1000, vector={})])
+    time.sleep(0.5)
+    assert collection.settings.shard == shard  # one more point is no reason to do it again
+    client.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_manual_means_manual(tmp_path: Path) -> None:
+    client = fill(embedded_client(tmp_path, optimize="manual"))
+    time.sleep(0.6)
+    assert client._client.store.get("notes").settings.optimized_points == 0
+    client.close()
+    with pytest.raises(BadRequest, match="optimize"):
+        embedded_client(tmp_path, optimize="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("quick")
+def test_closing_does_not_wait_for_the_housekeeper(tmp_path: Path) -> None:
+    client = fill(embedded_client(tmp_path))
+    collection = client._client.store.get("notes")
+    assert eventually(collection.rebuilding.locked)
+    began = time.monotonic()
+    client.close()
+    assert time.monotonic() - began < 3
+    assert not any(t.name == "twofold-housekeeper" for t in threading.enumerate())
+    again = embedded_client(tmp_path)
+    assert again.count("notes").count == 60
+    again.close()
+
+
+def test_answers_are_ordinary_models(notes: EmbeddedClient) -> None:
+    """They are put together without validation; nothing of that may show."""
+    points = notes.query_points("notes", [1.0, 0, 0, 0], using="dense", with_vectors=True, limit=3).points
+    records = notes.retrieve("notes", [1, 3], with_vectors=True)
+    answers: list[m.ScoredPoint | m.Record] = [*points, *records]
+    for made in answers:
+        checked: Any = type(made)(**made.model_dump())
+        assert made == checked
+        assert repr(made) == repr(checked)
+        assert made.model_dump_json() == checked.model_dump_json()
+        assert made.model_copy(deep=True) == checked
+        assert pickle.loads(pickle.dumps(made)) == checked
+        made.payload = {"changed": True}
+        assert made.payload != checked.payload
+
+
+def test_pace_finds_the_size_for_its_target() -> None:
+    pace = Pace(target=0.02, start=64, smallest=8, largest=512)
+    for _ in range(20):
+        pace.learn(pace.size, pace.size * 0.0001)
+    assert 180 <= pace.size <= 220
+    pace.learn(pace.size, 10.0)
+    assert pace.size >= 90  # one hiccup halves it at most
+    pace.learn(1, 0.000001)
+    assert pace.size < 200  # a lone point proves nothing
+    for _ in range(20):
+        pace.learn(pace.size, 10.0)
+    assert pace.size == 8
+
+
+def test_a_shut_gate_lets_nobody_in() -> None:
+    gate, inside = Gate(), threading.Event()
+    log: list[str] = []
+
+    def pass_through() -> None:
+        with gate:
+            log.append("in")
+
+    def hold() -> None:
+        with gate:
+            inside.set()
+            time.sleep(0.1)
+            log.append("left")
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    inside.wait()
+    with gate.shut():
+        log.append("shut")
+        late = threading.Thread(target=pass_through)
+        late.start()
+        time.sleep(0.05)
+        log.append("open")
+    late.join()
+    holder.join()
+    assert log == ["left", "shut", "open", "in"]

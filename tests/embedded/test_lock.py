@@ -1,0 +1,184 @@
+"""One process per store; in one process, as many clients as you like.
+
+TWOFOLD_LOCK_PROCESSES=6 is the full run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import models as m
+
+from twofold.embedded import StoreError, StoreLocked, async_embedded_client, embedded_client
+
+from .conftest import fill, payload_of
+from .processes import start
+
+PROCESSES = int(os.environ.get("TWOFOLD_LOCK_PROCESSES", "3"))
+
+HOLD = """
+import sys
+from twofold.embedded import embedded_client
+client = embedded_client(sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+"""
+TRY = """
+import sys, time
+from twofold.embedded import StoreLocked, embedded_client
+began = time.monotonic()
+try:
+    client = embedded_client(sys.argv[1])
+except StoreLocked as error:
+    print("refused", round(time.monotonic() - began, 2), error, flush=True)
+else:
+    print("open", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_the_second_process_learns_who_and_what_to_do(tmp_path: Path) -> None:
+    holder = start(HOLD, tmp_path)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    began = time.monotonic()
+    with pytest.raises(StoreLocked, match=f"process {holder.pid} on .* since .*Qdrant server") as caught:
+        embedded_client(tmp_path)
+    assert time.monotonic() - began < 1
+    assert caught.value.holder is not None
+    assert caught.value.holder.pid == holder.pid
+    holder.communicate("\n")
+    embedded_client(tmp_path).close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_a_dead_holder_is_no_holder(tmp_path: Path) -> None:
+    holder = start(HOLD, tmp_path)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    holder.kill()
+    holder.wait()
+    embedded_client(tmp_path).close()
+
+
+def test_of_several_processes_one_works(tmp_path: Path) -> None:
+    everyone = [start(TRY, tmp_path) for _ in range(PROCESSES)]
+    said = [process.stdout.readline() for process in everyone if process.stdout]
+    for process in everyone:
+        process.communicate("\n")
+    assert sorted(line.split()[0] for line in said) == ["open"] + ["refused"] * (PROCESSES - 1)
+    assert all(float(line.split()[1]) < 1 for line in said if line.startswith("refused"))
+
+
+def test_clients_of_one_process_share(tmp_path: Path) -> None:
+    one, two = fill(embedded_client(tmp_path)), embedded_client(os.path.relpath(tmp_path))
+    assert two.count("notes").count == 60
+    one.close()
+    assert two.count("notes").count == 60
+    two.delete("notes", [1])
+    two.close()
+    three = embedded_client(tmp_path)
+    assert three.count("notes").count == 59
+    three.close()
+
+
+def test_sharing_needs_the_same_durability(tmp_path: Path) -> None:
+    one = embedded_client(tmp_path)
+    with pytest.raises(StoreError, match="durability='process'"):
+        embedded_client(tmp_path, durability="power")
+    one.close()
+    with pytest.raises(ValueError, match="durability"):
+        embedded_client(tmp_path, durability="none")  # type: ignore[arg-type]
+
+
+def test_power_durability_works(tmp_path: Path) -> None:
+    client = fill(embedded_client(tmp_path, durability="power"))
+    assert client.count("notes").count == 60
+    client.close()
+
+
+def test_async_and_sync_on_one_store(tmp_path: Path) -> None:
+    sync = fill(embedded_client(tmp_path))
+
+    async def work() -> Any:
+        client = async_embedded_client(tmp_path)
+        await client.set_payload("notes", {"seen": 1}, points=[1])
+        found = await asyncio.gather(
+            *(client.query_points("notes", [1.0, 0, 0, 0], using="dense", limit=n + 1) for n in range(20))
+        )
+        batch = await client.query_batch_points("notes", [m.QueryRequest(query=3, using="dense")])
+        with pytest.raises(ValueError, match="nope not found"):
+            await client.count("nope")
+        with pytest.raises(NotImplementedError, match="cluster"):
+            await client.cluster_status()
+        assert await client.optimize("notes")
+        await client.flush()
+        await client.close()
+        return [len(response.points) for response in found], len(batch[0].points)
+
+    assert asyncio.run(work()) == (list(range(1, 21)), 10)
+    assert payload_of(sync.retrieve("notes", [1])[0])["seen"] == 1
+    sync.close()
+
+
+FORK = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+from twofold.embedded import StoreClosed, StoreLocked, embedded_client
+client = embedded_client(sys.argv[1])
+client.create_collection("a", {})
+child = os.fork()
+if child == 0:
+    try:
+        client.count("a")
+    except StoreClosed:
+        pass
+    else:
+        os._exit(1)
+    client.close()
+    try:
+        embedded_client(sys.argv[1])
+    except StoreLocked:
+        os._exit(0)
+    os._exit(2)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), client.count("a").count)
+client.close()
+embedded_client(sys.argv[1]).close()
+print("reopened")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_may_not_touch_its_parents_store(tmp_path: Path) -> None:
+    process = start(FORK, tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert out == "0 0\nreopened\n", err
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="directory"):
+        embedded_client(tmp_path / "file")
+
+
+UNCLOSED = """
+import sys
+from twofold.embedded import embedded_client
+client = embedded_client(sys.argv[1])
+client.create_collection("a", {})
+"""
+
+
+def test_an_unclosed_client_lets_the_process_end(tmp_path: Path) -> None:
+    process = start(UNCLOSED, tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    client = embedded_client(tmp_path)
+    assert client.collection_exists("a")
+    client.close()

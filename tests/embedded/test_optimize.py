@@ -1,0 +1,180 @@
+"""Optimising in a child process while this one reads and writes.
+
+TWOFOLD_OPTIMIZE_ROUNDS sets how often in a row (2 unless set).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import models as m
+
+from twofold.embedded import EmbeddedClient, StoreClosed, embedded_client
+
+from .conftest import payload_of
+from .processes import start
+
+POINTS = 1500
+ROUNDS = int(os.environ.get("TWOFOLD_OPTIMIZE_ROUNDS", "2"))
+
+
+def vector(rng: random.Random) -> list[float]:
+    return [rng.uniform(-1, 1) for _ in range(32)]
+
+
+@pytest.fixture
+def big(client: EmbeddedClient) -> EmbeddedClient:
+    rng = random.Random(1)
+    client.create_collection(
+        "c",
+        m.VectorParams(size=32, distance=m.Distance.COSINE),
+        optimizers_config=m.OptimizersConfigDiff(indexing_threshold=10),
+        hnsw_config=m.HnswConfigDiff(full_scan_threshold=10),
+    )
+    client.upsert("c", [m.PointStruct(id=n, vector=vector(rng), payload={"n": n}) for n in range(POINTS)])
+    return client
+
+
+def everything(client: EmbeddedClient) -> dict[Any, Any]:
+    return {r.id: r.payload for r in client.scroll("c", limit=10_000)[0]}
+
+
+def test_it_indexes_and_changes_nothing_else(big: EmbeddedClient) -> None:
+    query = vector(random.Random(2))
+    before, exact = everything(big), big.query_points("c", query, limit=20).points
+    stages: list[str] = []
+    assert big.optimize("c", lambda step: stages.append(step.stage))
+    assert list(dict.fromkeys(stages)) == ["copying", "indexing", "catching up", "done"]
+    assert big.get_collection("c").segments_count > 1
+    assert everything(big) == before
+    found = big.query_points("c", query, limit=20, search_params=m.SearchParams(exact=True)).points
+    assert [p.id for p in found] == [p.id for p in exact]
+    big.close()
+    again = embedded_client(big.init_options["path"])
+    assert everything(again) == before
+    again.close()
+
+
+def test_an_empty_collection_needs_none(client: EmbeddedClient) -> None:
+    client.create_collection("c", {})
+    assert not client.optimize("c")
+
+
+def test_writes_of_all_kinds_meanwhile_are_kept(big: EmbeddedClient) -> None:
+    """Each kind of write happens while the child indexes; the swapped shard has them all."""
+    rng = random.Random(3)
+    started, finish = threading.Event(), threading.Event()
+
+    def watch(step: Any) -> None:
+        if step.stage == "indexing":
+            started.set()
+            finish.wait(20)
+
+    run = threading.Thread(target=big.optimize, args=("c", watch))
+    run.start()
+    assert started.wait(20)
+    big.upsert("c", [m.PointStruct(id=n, vector=vector(rng), payload={"n": n}) for n in range(5000, 5300)])
+    big.delete("c", list(range(100)))
+    big.delete("c", m.Filter(must=[m.FieldCondition(key="n", range=m.Range(gte=100, lt=200))]))
+    big.set_payload("c", {"new": 1}, [500, 501])
+    big.overwrite_payload("c", {"all": 2}, [502])
+    big.clear_payload("c", [503])
+    big.create_payload_index("c", "n", m.PayloadSchemaType.INTEGER)
+    big.create_vector_name("c", "s", m.SparseVectorNameConfig(sparse=m.SparseVectorConfig()))
+    big.update_vectors("c", [m.PointVectors(id=504, vector={"s": m.SparseVector(indices=[1], values=[1.0])})])
+    expected = everything(big)
+    finish.set()
+    run.join()
+    assert everything(big) == expected
+    assert len(expected) == POINTS - 200 + 300
+    big.close()
+    again = embedded_client(big.init_options["path"])
+    assert everything(again) == expected
+    assert [payload_of(r)["n"] for r in again.scroll("c", order_by="n", limit=2)[0]] == [200, 201]
+    assert again.query_points("c", m.SparseVector(indices=[1], values=[1.0]), using="s").points[0].id == 504
+    again.close()
+
+
+def test_readers_and_writers_go_on(big: EmbeddedClient) -> None:
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def keep(work: Any) -> None:
+        rng = random.Random(4)
+        try:
+            while not done.is_set():
+                work(rng)
+        except BaseException as error:
+            failures.append(error)
+
+    written: list[int] = []
+
+    def write(rng: random.Random) -> None:
+        number = 10_000 + len(written)
+        big.upsert("c", [m.PointStruct(id=number, vector=vector(rng))])
+        written.append(number)
+        time.sleep(0.002)  # what is written meanwhile has to be indexed too, the next time
+
+    threads = [
+        threading.Thread(target=keep, args=(write,)),
+        threading.Thread(target=keep, args=(lambda rng: big.query_points("c", vector(rng)),)),
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(ROUNDS):
+        big.optimize("c")
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(big.retrieve("c", written)) == len(written) > 0
+
+
+def test_closing_ends_it(big: EmbeddedClient) -> None:
+    outcome: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            big.optimize("c", lambda step: big.close() if step.stage == "indexing" else None)
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+    assert isinstance(outcome[0], StoreClosed)
+    again = embedded_client(big.init_options["path"])
+    assert len(everything(again)) == POINTS
+    again.close()
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from twofold.embedded import embedded_client
+client = embedded_client(sys.argv[1])
+def end():
+    time.sleep(float(sys.argv[2]))
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=end).start()
+while True:
+    client.optimize("c")
+"""
+
+
+@pytest.mark.parametrize("moment", [0.02, 0.1, 0.25, 0.4, 0.6])
+def test_killed_at_any_moment_the_store_is_whole(big: EmbeddedClient, moment: float) -> None:
+    before, path = everything(big), Path(big.init_options["path"])
+    big.close()
+    start(KILLED, path, moment).wait(60)
+    time.sleep(0.05)
+    again = embedded_client(path)
+    assert everything(again) == before
+    assert len(list(path.glob("collections/*/shard-*"))) == 1
+    assert again.optimize("c")
+    again.close()
