@@ -8,7 +8,7 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 MODEL := $(addprefix src/twofold/encoders/minilm/,model.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean again
+.PHONY: help demo test check format bench crash clean again
 
 help: ## show this list
 	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
@@ -32,6 +32,13 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 
 bench: $(VENV)/.dev ## run the benchmarks, for example: make bench ARGS="--help"
 	@$(PY) -m benchmarks $(ARGS)
+
+crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (about 20 minutes)
+	@TWOFOLD_CRASH_ROUNDS=100 TWOFOLD_CONCURRENCY_ROUNDS=20 TWOFOLD_LOCK_PROCESSES=6 TWOFOLD_OPTIMIZE_ROUNDS=10 \
+	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 \
+	  $(PY) -m pytest -v --timeout=3600 tests/embedded/test_crash.py tests/embedded/test_concurrency.py \
+	  tests/embedded/test_lock.py tests/embedded/test_optimize.py tests/embedded/test_differential.py \
+	  tests/kit/test_differential.py $(ARGS)
 
 clean: ## remove .venv, caches and built files (the model too)
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

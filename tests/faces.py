@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
-from twofold import HybridIndex, SearchResult
+from tests.kit.rest import RestServer
+from twofold import HybridIndex, SearchResult, embedded_client
 from twofold.testing import HashEmbedding
 
 STYLES = ("sync", "async")
-ENGINES = ("memory", "path", "client", *(["server"] if os.environ.get("QDRANT_URL") else []))
+ENGINES = ("memory", "path", "local", "http", *(["server"] if os.environ.get("QDRANT_URL") else []))
 
 
 class Face:
@@ -64,13 +67,21 @@ class Face:
         self._stop_loop()
 
 
+@lru_cache(maxsize=1)
+def _endpoint() -> RestServer:
+    """One for the whole run: what opens on it takes a collection of its own."""
+    server = RestServer(lambda: embedded_client(":memory:")).start()
+    atexit.register(server.close)
+    return server
+
+
 def open_face(engine: str, style: str, folder: Path, collection: str, arguments: dict[str, Any]) -> Face:
     arguments.setdefault("dense", HashEmbedding())
     location: Any = {"memory": ":memory:", "path": folder / "store"}.get(engine)
-    if engine == "client":
+    if engine == "local":
         location = AsyncQdrantClient(":memory:") if style == "async" else QdrantClient(":memory:")
-    if engine == "server":
-        location = os.environ["QDRANT_URL"]
+    if engine in ("http", "server"):
+        location = _endpoint().url if engine == "http" else os.environ["QDRANT_URL"]
         collection = f"{collection}-{uuid.uuid4().hex}"
     opening = HybridIndex.aopen if style == "async" else HybridIndex.open
     return Face(lambda: opening(arguments.pop("location", location), collection, **arguments), style)

@@ -19,7 +19,7 @@ from twofold.embedded import embedded_client
 
 from .conftest import vectors_of
 
-OPERATIONS = int(os.environ.get("TWOFOLD_DIFFERENTIAL_OPERATIONS", "500"))
+OPERATIONS = int(os.environ.get("TWOFOLD_DIFFERENTIAL_OPERATIONS", "800"))
 SEED = int(os.environ.get("TWOFOLD_SEED", "11"))
 DENSE = {"dense": m.VectorParams(size=4, distance=m.Distance.COSINE)}
 SPARSE = {"words": m.SparseVectorParams(), "idf": m.SparseVectorParams(modifier=m.Modifier.IDF)}

@@ -368,3 +368,17 @@ def test_datetimes_are_compared_as_moments_and_strings_as_strings(calendar: Hybr
 def test_numbers_are_no_dates_and_dates_no_numbers(calendar: HybridIndex) -> None:
     assert found(calendar, {"at": {"gte": 0}}) == {"number"}
     assert "number" not in found(calendar, {"at": {"gte": "1900-01-01"}})
+
+
+def test_a_field_of_dates_and_numbers_is_never_answered_from_the_wrong_index() -> None:
+    """An index made for one kind of range answers the other wrongly in the engine, so it must go."""
+    for first, second in (({"gte": 0}, {"gte": "2020-01-01"}), ({"gte": "2020-01-01"}, {"gte": 0})):
+        with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+            index.add(["number", "date"], ids=["number", "date"], metadatas=[{"at": 5}, {"at": "2024-05-01"}])
+            wanted = {"number": {"number"}, "date": {"date"}}
+            for bound in (first, second, first):
+                expected = wanted["number" if bound["gte"] == 0 else "date"]
+                assert set(index.search("number date", filter={"at": bound}).ids) == expected
+                assert index.count({"at": bound}) == 1
+            index.search("x", filter={"at": first})
+            assert index.delete(filter={"at": second}) == 1

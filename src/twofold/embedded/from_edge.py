@@ -63,5 +63,7 @@ def _named(value: Any) -> Any:
 
 
 def to_facet(response: edge.FacetResponse) -> models.FacetResponse:
-    hits = [models.FacetValueHit.model_construct(value=hit.value, count=hit.count) for hit in response.hits]
+    """Without the values that only deleted points had: an exact count still lists them, with 0."""
+    found = (hit for hit in response.hits if hit.count)
+    hits = [models.FacetValueHit.model_construct(value=hit.value, count=hit.count) for hit in found]
     return models.FacetResponse.model_construct(hits=hits)

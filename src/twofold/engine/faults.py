@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ def translated(operation: str, location: str) -> Iterator[None]:
         raise
     except UnexpectedResponse as error:
         raise _refused(error, operation, location) from error
-    except (ResponseHandlingException, OSError) as error:
+    except (ResponseHandlingException, OSError, json.JSONDecodeError) as error:
         raise _unreachable(error, operation, location) from error
     except Exception as error:
         if _is_grpc(error):

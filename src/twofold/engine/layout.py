@@ -45,12 +45,13 @@ def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> mo
     if sparse is not None and sparse.indices:
         vector[SPARSE] = to_sparse(sparse)
     payload = {ID_KEY: record.id, TEXT_KEY: record.text, METADATA_KEY: record.metadata}
-    return models.PointStruct(id=point_id(record.id), vector=vector, payload=payload)
+    # Checked long ago, and validating hundreds of numbers a point takes longer than storing them.
+    return models.PointStruct.model_construct(id=point_id(record.id), vector=vector, payload=payload)
 
 
 def to_sparse(sparse: Sparse) -> models.SparseVector:
     """A sparse vector in the engine's form."""
-    return models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
+    return models.SparseVector.model_construct(indices=list(sparse.indices), values=list(sparse.values))
 
 
 def from_point(point: models.ScoredPoint | models.Record) -> Stored:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from qdrant_client import models
 
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.layout import DENSE, SPARSE, to_sparse
 from twofold.fusion import Auto, Dbsf, LegName, Rrf, Strategy
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _new(model: type[M], **fields: Any) -> M:
+    """A model of values that were checked long ago: validating 384 numbers again takes as long as searching them."""
+    return model.model_construct(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +53,12 @@ class Ask:
 
     def leg(self, probe: Probe, depth: int, *, payload: bool) -> models.QueryRequest:
         """The candidates of one leg; without payload only their ids and scores."""
-        return models.QueryRequest(**self._leg(probe, depth), with_payload=payload)
+        return _new(models.QueryRequest, **self._leg(probe, depth), with_payload=payload)
 
     def fused(self, depth: int, limit: int) -> models.QueryRequest:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
-        return models.QueryRequest(
-            prefetch=[models.Prefetch(**self._leg(probe, depth)) for probe in self.probes],
-            query=self.native_query(),
-            limit=limit,
-            with_payload=True,
-        )
+        legs = [_new(models.Prefetch, **self._leg(probe, depth)) for probe in self.probes]
+        return _new(models.QueryRequest, prefetch=legs, query=self.native_query(), limit=limit, with_payload=True)
 
     def _leg(self, probe: Probe, depth: int) -> dict[str, Any]:
         return {
@@ -75,14 +80,14 @@ class Ask:
         if isinstance(self.fusion, Dbsf) and equal:
             return models.FusionQuery(fusion=models.Fusion.DBSF)
         if isinstance(self.fusion, Auto) and self.fusion.background is not None:
-            return _auto_formula(self.fusion, self.fusion.background, self.probes)
+            terms = max(probe.terms for probe in self.probes)
+            return _auto_formula(self.fusion, self.fusion.background, tuple(probe.leg for probe in self.probes), terms)
         return None
 
 
-def _auto_formula(fusion: Auto, background: float, probes: Sequence[Probe]) -> models.FormulaQuery:
-    place = {probe.leg: f"$score[{i}]" for i, probe in enumerate(probes)}
-    terms = max(probe.terms for probe in probes)
-    cosine, bm25 = place["dense"], place["lexical"]
+@lru_cache(maxsize=256)
+def _auto_formula(fusion: Auto, background: float, legs: tuple[LegName, ...], terms: int) -> models.FormulaQuery:
+    cosine, bm25 = f"$score[{legs.index('dense')}]", f"$score[{legs.index('lexical')}]"
     # max(0, x) = (x + |x|) / 2: older servers have no max.
     above = models.SumExpression(sum=[cosine, -background])
     positive = models.SumExpression(sum=[above, models.AbsExpression(abs=above)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -59,8 +60,8 @@ class Attempts:
             return max(pause, float(error.retry_after_s))
         if isinstance(error, UnexpectedResponse):
             return pause if error.status_code in _PASSING_STATUS else None
-        if isinstance(error, (ResponseHandlingException, OSError)):
-            return pause
+        if isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError)):
+            return pause  # no connection, a broken one, or (through a proxy) an answer that isn't one
         code = getattr(error, "code", None)
         return pause if callable(code) and getattr(code(), "name", "") in _PASSING_GRPC else None
 

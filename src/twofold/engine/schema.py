@@ -26,7 +26,8 @@ class Schema:
     record: Mapping[str, Any] | None
     """What Twofold noted when it created the collection; None if something else did."""
     points: int
-    indexed: frozenset[str]
+    indexed: Mapping[str, str]
+    """Payload keys with an index, and its kind."""
 
 
 def describe(info: models.CollectionInfo) -> Schema:
@@ -42,7 +43,7 @@ def describe(info: models.CollectionInfo) -> Schema:
         idf=sparse is not None and sparse.modifier == models.Modifier.IDF,
         record=record if isinstance(record, Mapping) else None,
         points=info.points_count or 0,
-        indexed=frozenset(info.payload_schema or {}),
+        indexed={key: index.data_type.value for key, index in (info.payload_schema or {}).items()},
     )
 
 

@@ -10,7 +10,6 @@ from qdrant_client import models
 from twofold.documents import Document, point_id
 from twofold.embedded import OptimizeProgress
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import from_point
 from twofold.engine.schema import describe
@@ -29,12 +28,6 @@ def where_node(where: FilterLike | None) -> Node | models.Filter | None:
     return None if isinstance(where, Mapping) and not where else parse(where)
 
 
-def native_filter(where: FilterLike | None) -> models.Filter | None:
-    """A filter in the engine's form."""
-    node = where_node(where)
-    return node if node is None or isinstance(node, models.Filter) else compile_filter(node)
-
-
 def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
     """Documents by id."""
     wanted = _id_list(ids)
@@ -47,20 +40,20 @@ def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document
 
 def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
     """How many documents match."""
-    return (yield from calls.count(ready.collection, native_filter(where)))
+    native = yield from ready.indexes.serve(where_node(where), create=False)
+    return (yield from calls.count(ready.collection, native))
 
 
 def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | None) -> Flow[int]:
     """Delete by ids or by filter; gives how many there were."""
     if (ids is None) == (where is None):
         raise InvalidQuery("delete takes either ids or a filter")
-    native = native_filter(where)
-    if ids is not None:
-        native = only([point_id(identity) for identity in _id_list(ids)])
-    if native is None or (where is not None and not isinstance(where, models.Filter) and matches_all(parse(where))):
+    node = only([point_id(identity) for identity in _id_list(ids)]) if ids is not None else where_node(where)
+    if node is None or (not isinstance(node, models.Filter) and matches_all(node)):
         raise FilterError("this filter matches everything: name what to delete")
+    native = yield from ready.indexes.serve(node, create=False)
     number = yield from calls.count(ready.collection, native)
-    if number:
+    if number and native is not None:
         yield from calls.delete(ready.collection, native)
     return number
 

@@ -11,7 +11,7 @@ from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.encoders.cache import LRU
 from twofold.engine.flow import Flow, Work
 from twofold.engine.requests import Probe
-from twofold.fusion import LegName
+from twofold.fusion import LegName, Strategy
 from twofold.index.opening import Ready
 
 _LEGS: tuple[LegName, LegName] = ("dense", "lexical")
@@ -24,9 +24,9 @@ class QueryEncoder:
         self._ready = ready
         self._vectors: LRU[Vectors] = LRU(cache_size)
 
-    def probes(self, text: str, config: SearchConfig, reasons: list[str]) -> Flow[list[Probe]]:
+    def probes(self, text: str, fusion: Strategy, config: SearchConfig, reasons: list[str]) -> Flow[list[Probe]]:
         """The legs that this query can use. If all that were wanted fail, the other stands in."""
-        wanted = [leg for leg in _LEGS if config.fusion.weight(leg) > 0]
+        wanted = [leg for leg in _LEGS if fusion.weight(leg) > 0]
         probes = yield from self._encode(wanted, text, config, reasons)
         if not probes:
             others = [leg for leg in _LEGS if leg not in wanted]

@@ -14,7 +14,7 @@ from twofold.text import words
 
 def to_hits(page: Sequence[Row], query: Query, probes: Sequence[Probe], mode: Mode, ready: Ready) -> tuple[Hit, ...]:
     """One page of a ranking, explained if that was asked for."""
-    fusion = query.config.fusion
+    fusion = query.fusion
     legs = [probe.leg for probe in probes]
     explanations: Sequence[Explanation | None] = [None] * len(page)
     if query.explain:

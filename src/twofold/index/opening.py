@@ -20,6 +20,7 @@ from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE
 from twofold.engine.schema import FORMAT, Schema, creation, describe, initial_indexes
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError
+from twofold.index.indexes import PayloadIndexes
 
 log = logging.getLogger("twofold")
 
@@ -53,6 +54,7 @@ class Ready:
     sparse: SparseEncoder
     schema: Schema
     engine: Capabilities
+    indexes: PayloadIndexes
     no_dense: str | None
     """Why the dense leg can't be used, None if it can."""
     no_lexical: str | None
@@ -228,6 +230,7 @@ def _check(
         sparse=sparse,
         schema=schema,
         engine=engine,
+        indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
         notes=notes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from qdrant_client import models
 
@@ -63,7 +63,9 @@ class NativePlan:
 
     def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers[1:], strict=False)]
+        if not self.explain:
+            return ordered(Row(from_point(point), point.score) for point in answers[0])
+        legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers[1:], strict=True)]
         places = _places(legs)
         parts = {fused.id: fused for fused in self.ask.fusion.fuse(legs)}
         return ordered(_native_row(point, places, parts) for point in answers[0])
@@ -75,7 +77,7 @@ Plan = ClientPlan | NativePlan
 def ordered(rows: Iterable[Row]) -> list[Row]:
     """Best first; equal scores by document id."""
     settled = settle(((row, row.score) for row in rows), lambda row: row.stored.id)
-    return [replace(row, score=score) for row, score in settled]
+    return [Row(row.stored, score, row.places, row.parts) for row, score in settled]
 
 
 def _native_row(

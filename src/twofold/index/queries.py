@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,12 +23,10 @@ class Query:
     k: int
     offset: int
     where: Node | models.Filter | None
+    fusion: Strategy
     config: SearchConfig
+    """Everything else; its own `fusion` has been replaced by the one above."""
     explain: bool
-
-    def with_fusion(self, fusion: Strategy) -> Query:
-        """The same query, fused otherwise."""
-        return replace(self, config=self.config.model_copy(update={"fusion": fusion}))
 
     @property
     def need(self) -> int:
@@ -66,6 +64,5 @@ def check_query(
     alpha = given.pop("alpha", None)
     if given:
         config = _overridden(config, given)
-    if alpha is not None:
-        config = config.model_copy(update={"fusion": config.fusion.with_alpha(alpha)})
-    return Query(text=query, k=k, offset=offset, where=where, config=config, explain=explain)
+    fusion = config.fusion if alpha is None else config.fusion.with_alpha(alpha)
+    return Query(text=query, k=k, offset=offset, where=where, fusion=fusion, config=config, explain=explain)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from qdrant_client import models
 
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter, needed_indexes
 from twofold.engine.flow import Flow
 from twofold.engine.layout import TEXT_KEY, from_point
 from twofold.engine.requests import Ask, Probe
+from twofold.fusion import Strategy
 from twofold.index.encoding import QueryEncoder
 from twofold.index.hits import to_hits
 from twofold.index.opening import Ready
@@ -23,18 +24,18 @@ from twofold.text import clean_query, words
 log = logging.getLogger("twofold")
 
 # Fetched beyond what is shown, so that ties at the cut are ordered by id and not by chance.
-_SLACK = 16
+_SLACK = 4
 _GROWTH = 4
 _MOST_WORDS = 64
 
 
 class Searcher:
-    """The search of one open collection. Remembers which fields are indexed and what it has already logged."""
+    """The search of one open collection. Remembers what it has already logged."""
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self._ready = ready
         self._encoder = QueryEncoder(ready, cache_size)
-        self._indexed = set(ready.schema.indexed)
+        self._fitted: dict[Strategy, Strategy] = {}
         self._said: set[str] = set()
 
     def search(self, query: Query) -> Flow[SearchResult]:
@@ -43,13 +44,13 @@ class Searcher:
         if not text or query.k == 0:
             return SearchResult((), "hybrid", query=query.text)
         reasons = [note] if note else []
-        known, background = self._ready.language_known, self._ready.dense.background
-        query = query.with_fusion(query.config.fusion.fitted(language_known=known, background=background))
-        by_words_alone = query.config.fusion.weight("dense") == 0
-        probes = yield from self._encoder.probes(text, query.config, reasons)
+        fusion = self._fit(query.fusion)
+        probes = yield from self._encoder.probes(text, fusion, query.config, reasons)
+        by_words_alone = fusion.weight("dense") == 0
         if len(probes) == 1:  # all the weight on the only leg there is
-            query = query.with_fusion(query.config.fusion.with_alpha(1.0 if probes[0].leg == "dense" else 0.0))
-        where = yield from self._filter(query)
+            fusion = fusion.with_alpha(1.0 if probes[0].leg == "dense" else 0.0)
+        query = replace(query, fusion=fusion)
+        where = yield from self._ready.indexes.serve(query.where, create=query.config.auto_index)
         mode = _mode(probes)
         rows = (yield from self._rank(query, probes, where)) if probes else []
         helpless = not probes or (mode == "lexical" and not by_words_alone)
@@ -63,22 +64,19 @@ class Searcher:
         hits = to_hits(page, query, probes, mode, self._ready)
         return SearchResult(hits, mode, "; ".join(reasons) or None, query.text)
 
-    def _filter(self, query: Query) -> Flow[models.Filter | None]:
-        if query.where is None or isinstance(query.where, models.Filter):
-            return query.where
-        if query.config.auto_index and self._ready.engine.indexes:
-            for key, kind in needed_indexes(query.where).items():
-                if key not in self._indexed:
-                    self._indexed.add(key)
-                    yield from calls.create_index(self._ready.collection, key, kind, wait=False)
-        return compile_filter(query.where)
+    def _fit(self, fusion: Strategy) -> Strategy:
+        if fusion not in self._fitted:
+            self._fitted[fusion] = fusion.fitted(
+                language_known=self._ready.language_known, background=self._ready.dense.background
+            )
+        return self._fitted[fusion]
 
     def _rank(self, query: Query, probes: list[Probe], where: models.Filter | None) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
         plan = _plan(query, probes, where, self._ready)
         depths = list(_depths(query.config.depth, query.need))
         everything, enough = 2 * depths[-1], query.need + _SLACK
-        first = [enough] if len(probes) == 1 and query.config.fusion.steady else depths
+        first = [enough] if len(probes) == 1 and query.fusion.steady else depths
         rows = yield from self._ask(plan, first, enough if len(first) == 1 else everything)
         if len(rows) == enough < everything and rows[query.need - 1].score == rows[-1].score:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
@@ -122,7 +120,7 @@ class Searcher:
 def _plan(query: Query, probes: list[Probe], where: models.Filter | None, ready: Ready) -> Plan:
     config = query.config
     params = models.SearchParams(hnsw_ef=config.hnsw_ef, exact=config.exact)
-    ask = Ask(config.fusion, probes, where, params if ready.engine.indexes else None)
+    ask = Ask(query.fusion, probes, where, params if ready.engine.indexes else None)
     if config.native and ask.native_query() is not None:
         return NativePlan(ask, query.explain)
     return ClientPlan(ask)

@@ -1,0 +1,248 @@
+"""The index over HTTP when things go wrong: nothing acknowledged is lost, and no call outlives its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faces import Face
+from tests.kit.process import RestProcess
+from tests.kit.rest import RestServer
+from twofold import (
+    Document,
+    EngineError,
+    EngineUnavailable,
+    HybridIndex,
+    PartialAdd,
+    TwofoldError,
+    embedded_client,
+)
+from twofold.engine.retries import MOST_ATTEMPTS, Attempts
+from twofold.testing import HashEmbedding
+
+TIMEOUT = 2.0
+# What a call may take beyond its deadline: the scheduling of a busy machine, not another try.
+GRACE = 1.5
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RestServer]:
+    with RestServer(lambda: embedded_client(tmp_path / "store")) as running:
+        yield running
+
+
+@pytest.fixture(params=["sync", "async"])
+def index(request: pytest.FixtureRequest, server: RestServer) -> Iterator[Face]:
+    opening: Callable[..., Any] = HybridIndex.aopen if request.param == "async" else HybridIndex.open
+    face = Face(lambda: opening(server.url, dense=HashEmbedding(), timeout=TIMEOUT), request.param)
+    face.add([Document(text=f"memory {i} of the tunnel", id=f"m{i}") for i in range(5)])
+    yield face
+    server.faults.clear()
+    face.shut()
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.monotonic()
+    try:
+        result = call()
+    except TwofoldError as error:
+        result = error
+    return time.monotonic() - began, result
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_passing_fault_is_tried_again(index: Face, server: RestServer, status: int) -> None:
+    wait = 0 if status == 429 else None
+    server.faults.status(status, retry_after=wait, times=2)
+    assert len(index.search("tunnel", 5)) == 5
+    server.faults.status(status, retry_after=wait, times=1, method="PUT")
+    index.add([Document(text="one more tunnel", id="more")])
+    assert index.count() == 6
+
+
+@pytest.mark.parametrize("break_it", ["drop", "garbage"])
+def test_a_broken_answer_is_tried_again(index: Face, server: RestServer, break_it: str) -> None:
+    getattr(server.faults, break_it)(times=2)
+    assert len(index.search("tunnel", 5)) == 5
+
+
+def test_a_write_whose_answer_was_lost_is_stored_once(index: Face, server: RestServer) -> None:
+    server.faults.drop(after=True, times=1, method="PUT")
+    index.add([Document(text="stored before the line broke", id="once")])
+    assert index.count() == 6
+    assert index.get("once").text == "stored before the line broke"
+
+
+def test_too_many_requests_waits_as_long_as_it_is_told(index: Face, server: RestServer) -> None:
+    server.faults.status(429, times=1, retry_after=1)
+    took, result = timed(lambda: index.search("tunnel", 5))
+    assert len(result) == 5
+    assert took >= 1
+
+
+def test_a_wait_beyond_the_deadline_is_not_waited_for(index: Face, server: RestServer) -> None:
+    server.faults.status(429, retry_after=60)
+    took, error = timed(lambda: index.search("tunnel"))
+    assert isinstance(error, EngineUnavailable)
+    assert error.attempts == ["429, try again in 60 s"]
+    assert took < TIMEOUT
+
+
+def test_a_server_that_stays_down_is_given_up_and_the_error_says_what_was_tried(
+    index: Face, server: RestServer
+) -> None:
+    server.faults.status(503)
+    took, error = timed(lambda: index.search("tunnel"))
+    assert isinstance(error, EngineUnavailable)
+    assert took < TIMEOUT + GRACE
+    assert 2 <= len(error.attempts) <= MOST_ATTEMPTS
+    assert set(error.attempts) == {"503 Service Unavailable"}
+    assert f"gave up after {len(error.attempts)} tries" in str(error)
+    assert error.operation == "query_batch_points"
+
+
+@pytest.mark.parametrize("call", ["search", "add", "get", "count", "delete"])
+def test_a_server_that_hangs_never_hangs_a_call(index: Face, server: RestServer, call: str) -> None:
+    server.faults.hang()
+    arguments: dict[str, Any] = {"search": "tunnel", "add": ["x"], "get": "m1", "count": None, "delete": "m1"}
+    took, error = timed(lambda: getattr(index, call)(arguments[call]))
+    assert isinstance(error, EngineUnavailable)
+    assert "did not answer before the deadline" in str(error)
+    assert TIMEOUT - 0.5 <= took < TIMEOUT + GRACE
+
+
+def test_a_slow_server_is_waited_for(index: Face, server: RestServer) -> None:
+    server.faults.delay(0.6)
+    assert len(index.search("tunnel", 5)) == 5
+
+
+def test_a_refusal_is_not_tried_again(index: Face, server: RestServer) -> None:
+    server.faults.status(403)
+    before = len(server.requests)
+    took, error = timed(lambda: index.search("tunnel"))
+    assert isinstance(error, EngineError)
+    assert not isinstance(error, EngineUnavailable)
+    assert "check api_key" in str(error)
+    assert len(server.requests) == before + 1
+    assert took < TIMEOUT
+
+
+def test_a_stopped_server_is_said_plainly_and_used_again_when_it_is_back(index: Face, server: RestServer) -> None:
+    server.stop()
+    took, error = timed(lambda: index.search("tunnel"))
+    assert isinstance(error, EngineUnavailable)
+    assert took < TIMEOUT + GRACE
+    server.start()
+    assert len(index.search("tunnel", 5)) == 5
+
+
+def test_a_server_that_comes_back_in_time_is_never_noticed(index: Face, server: RestServer) -> None:
+    server.stop()
+    threading.Timer(0.3, server.start).start()
+    assert len(index.search("tunnel", 5)) == 5
+
+
+def test_what_was_acknowledged_before_a_fault_is_there(index: Face, server: RestServer) -> None:
+    def documents() -> Iterator[Document]:
+        for i in range(40):
+            if i == 20:
+                server.faults.status(503)
+            yield Document(text=f"streamed {i}", id=f"s{i}")
+
+    with pytest.raises(PartialAdd, match="does not answer") as caught:
+        index.add(documents(), batch_size=10)
+    server.faults.clear()
+    assert caught.value.written == [f"s{i}" for i in range(20)]
+    assert all(index.get(caught.value.written))
+    index.add([Document(text=f"streamed {i}", id=f"s{i}") for i in range(40)])
+    assert index.count() == 45
+
+
+@pytest.mark.parametrize("style", ["sync", "async"])
+def test_kills_and_restarts_lose_nothing_that_was_acknowledged(tmp_path: Path, style: str) -> None:
+    """kill -9 of the server between and during batches, three times over."""
+    opening: Callable[..., Any] = HybridIndex.aopen if style == "async" else HybridIndex.open
+    rng = random.Random(5)
+    acknowledged: set[str] = set()
+    with RestProcess(tmp_path / "store") as process:
+        face = Face(lambda: opening(process.url, dense=HashEmbedding(), timeout=15.0), style)
+        for round_ in range(3):
+            killer = threading.Timer(rng.uniform(0.0, 0.2), process.restart)
+            killer.start()
+            for batch in range(6):
+                ids = [f"r{round_}b{batch}n{n}" for n in range(8)]
+                acknowledged.update(face.add([Document(text=f"memory {i}", id=i) for i in ids]))
+            killer.join()
+        assert face.count() == len(acknowledged) == 3 * 6 * 8
+        assert all(face.get(sorted(acknowledged)))
+        face.shut()
+
+
+def test_random_faults_over_many_writes(server: RestServer) -> None:
+    """One request in four fails in some way; every write that returned is there, every call ended in time."""
+    acknowledged: dict[str, str] = {}
+    with HybridIndex.open(server.url, dense=HashEmbedding(), timeout=5.0) as index:
+        server.faults.status(503, probability=0.1, seed=1)
+        server.faults.status(429, probability=0.05, seed=2, retry_after=0)
+        server.faults.drop(probability=0.05, seed=3)
+        server.faults.drop(after=True, probability=0.05, seed=4)
+        for i in range(60):
+            text = f"write {i}"
+            took, result = timed(lambda text=text, i=i: index.add([Document(text=text, id=f"w{i % 40}")]))  # type: ignore[misc]
+            assert took < 5.0 + GRACE
+            if not isinstance(result, TwofoldError):
+                acknowledged[f"w{i % 40}"] = text
+        server.faults.clear()
+        assert len(acknowledged) >= 38
+        stored = {d.id: d.text for d in index.get(sorted(acknowledged)) if d}
+        assert stored == acknowledged
+
+
+async def test_a_hanging_server_does_not_block_the_event_loop(server: RestServer) -> None:
+    async with await HybridIndex.aopen(server.url, dense=HashEmbedding(), timeout=TIMEOUT) as index:
+        server.faults.hang()
+        search = asyncio.create_task(index.asearch("tunnel"))
+        beats = 0
+        while not search.done():
+            await asyncio.sleep(0.05)
+            beats += 1
+        assert beats >= 20
+        with pytest.raises(EngineUnavailable):
+            await search
+        server.faults.clear()
+
+
+def test_one_url_serves_several_event_loops(server: RestServer) -> None:
+    index = HybridIndex.open(server.url, dense=HashEmbedding())
+    index.add(["tunnel"])
+    for _ in range(3):
+        assert len(asyncio.run(index.asearch("tunnel"))) == 1
+    index.close()
+
+
+def test_a_server_that_is_too_old_is_refused(server: RestServer) -> None:
+    server.version = "1.15.4"
+    with pytest.raises(EngineError, match=r"this Qdrant server is 1.15.4, and Twofold needs 1.16 or newer"):
+        HybridIndex.open(server.url, dense=HashEmbedding())
+
+
+def test_pauses_grow_and_end() -> None:
+    now = [0.0]
+    attempts = Attempts("upsert", "somewhere", 100.0, clock=lambda: now[0], jitter=lambda: 0.5)
+    assert [attempts.pause_after(OSError("refused")) for _ in range(4)] == [0.1, 0.2, 0.4, 0.8]
+    with pytest.raises(EngineUnavailable):
+        attempts.pause_after(OSError("refused"))
+    assert attempts.remaining() == 100.0
+
+
+def test_what_will_not_pass_is_raised_as_it_is() -> None:
+    attempts = Attempts("upsert", "somewhere", time.monotonic() + 10)
+    with pytest.raises(KeyError):
+        attempts.pause_after(KeyError("a bug of ours"))
