@@ -45,10 +45,6 @@ class Engine(ABC):
         """Build the search graph, where that is a step of its own."""
         return False
 
-    @abstractmethod
-    def prepare(self, numbers: range) -> None:
-        """Make what the caller of the engine would already have, outside the measured time."""
-
 
 class _KnownDense:
     """Encoding is not what is measured: a text is the number of a vector."""
@@ -90,12 +86,10 @@ class Twofold(Engine):
         dense = base.DenseEncoder("benchmark", known.embed_documents, known.embed_query, dim=DIM, background=0.2)
         self.index = HybridIndex.open(self.folder, dense=dense, sparse=_KnownSparse(self.data), cache_size=0)
 
-    def prepare(self, numbers: range) -> None:
-        payloads = [self.data.payload(n) for n in numbers]
-        self._documents = [Document(text=p["text"], id=p["id"], metadata=p["metadata"]) for p in payloads]
-
     def add(self, numbers: range) -> None:
-        self.index.add(self._documents, batch_size=BATCH)
+        payloads = (self.data.payload(n) for n in numbers)
+        documents = (Document(text=p["text"], id=p["id"], metadata=p["metadata"]) for p in payloads)
+        self.index.add(documents, batch_size=BATCH)
 
     def searches(self) -> dict[str, Callable[[int], Any]]:
         search = self.index.search
@@ -129,15 +123,14 @@ class RawEdge(Engine):
         sparse = {"bm25": edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
         self.shard = edge.EdgeShard.create(path, edge.EdgeConfig(vectors=vectors, sparse_vectors=sparse))
 
-    def prepare(self, numbers: range) -> None:
-        data = self.data
-        self._points = [
-            edge.Point(n, {"dense": data.dense[n].tolist(), "bm25": _edge_sparse(data.sparse[n])}, data.payload(n))
-            for n in numbers
-        ]
-
     def add(self, numbers: range) -> None:
-        self.shard.update(edge.UpdateOperation.upsert_points(self._points))
+        data = self.data
+        for start in range(numbers.start, numbers.stop, BATCH):
+            points = [
+                edge.Point(n, {"dense": data.dense[n].tolist(), "bm25": _edge_sparse(data.sparse[n])}, data.payload(n))
+                for n in range(start, min(numbers.stop, start + BATCH))
+            ]
+            self.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def searches(self) -> dict[str, Callable[[int], Any]]:
         return {
@@ -177,17 +170,18 @@ class LocalMode(Engine):
                 sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
             )
 
-    def prepare(self, numbers: range) -> None:
-        data = self.data
-        self._points = [
-            models.PointStruct(
-                id=n, vector={"dense": data.dense[n].tolist(), "bm25": _sparse(data.sparse[n])}, payload=data.payload(n)
-            )
-            for n in numbers
-        ]
-
     def add(self, numbers: range) -> None:
-        self.client.upsert("c", self._points)
+        data = self.data
+        for start in range(numbers.start, numbers.stop, BATCH):
+            points = [
+                models.PointStruct(
+                    id=n,
+                    vector={"dense": data.dense[n].tolist(), "bm25": _sparse(data.sparse[n])},
+                    payload=data.payload(n),
+                )
+                for n in range(start, min(numbers.stop, start + BATCH))
+            ]
+            self.client.upsert("c", points)
 
     def searches(self) -> dict[str, Callable[[int], Any]]:
         return {"hybrid": self._hybrid, "dense only": self._dense}

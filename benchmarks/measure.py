@@ -66,7 +66,6 @@ def _fill(engine: Engine, points: int) -> dict[str, Any]:
     spent = longest = 0.0
     for start in range(0, points, _CHUNK):
         numbers = range(start, min(points, start + _CHUNK))
-        engine.prepare(numbers)
         gc.collect()
         heartbeat = Heartbeat()
         heartbeat.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from twofold.errors import InvalidDocument
 from twofold.text import find_surrogate
 
 _NAMESPACE = uuid.UUID("6d8f9d0e-52d5-5c56-8d5b-7f3f2a1c4b90")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MAX_INT = 2**63
 _MAX_DEPTH = 32
 _FIELDS = {"text", "id", "metadata"}
@@ -48,11 +50,8 @@ class Record:
 
 def point_id(document_id: str) -> str:
     """The UUID a document is stored under: itself if the id is one, otherwise derived from it."""
-    try:
-        if str(uuid.UUID(document_id)) == document_id:
-            return document_id
-    except ValueError:
-        pass  # not a UUID: derived below
+    if _UUID.fullmatch(document_id):
+        return document_id
     return str(uuid.uuid5(_NAMESPACE, document_id))
 
 

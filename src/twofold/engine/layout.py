@@ -11,6 +11,7 @@ from qdrant_client import models
 
 from twofold.documents import Document, Record, point_id
 from twofold.encoders.base import Sparse, Vectors
+from twofold.engine.quick import trusted
 from twofold.errors import FilterError
 
 DENSE = "dense"
@@ -20,6 +21,8 @@ TEXT_KEY = "text"
 METADATA_KEY = "metadata"
 RECORD_KEY = "twofold"
 
+_point = trusted(models.PointStruct)
+_sparse = trusted(models.SparseVector)
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(\[\])?")
 
 
@@ -45,13 +48,12 @@ def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> mo
     if sparse is not None and sparse.indices:
         vector[SPARSE] = to_sparse(sparse)
     payload = {ID_KEY: record.id, TEXT_KEY: record.text, METADATA_KEY: record.metadata}
-    # Checked long ago, and validating hundreds of numbers a point takes longer than storing them.
-    return models.PointStruct.model_construct(id=point_id(record.id), vector=vector, payload=payload)
+    return _point(id=point_id(record.id), vector=vector, payload=payload)
 
 
 def to_sparse(sparse: Sparse) -> models.SparseVector:
     """A sparse vector in the engine's form."""
-    return models.SparseVector.model_construct(indices=list(sparse.indices), values=list(sparse.values))
+    return _sparse(indices=list(sparse.indices), values=list(sparse.values))
 
 
 def from_point(point: models.ScoredPoint | models.Record) -> Stored:
@@ -63,7 +65,7 @@ def from_point(point: models.ScoredPoint | models.Record) -> Stored:
         point=str(point.id),
         id=str(payload.get(ID_KEY, point.id)),
         text=text if isinstance(text, str) else "",
-        metadata=metadata if isinstance(metadata, Mapping) else {},
+        metadata=metadata if isinstance(metadata, dict) else {},
     )
 
 

@@ -54,7 +54,11 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
             groups[-1].append(item)
         else:
             groups.append([item])
-    return [(value, group[0][1]) for group in groups for value, _ in sorted(group, key=lambda item: identity(item[0]))]
+    bests = [group[0][1] for group in groups]
+    for group in groups:
+        if len(group) > 1:
+            group.sort(key=lambda item: identity(item[0]))
+    return [(value, best) for best, group in zip(bests, groups, strict=True) for value, _ in group]
 
 
 def shares(alpha: float) -> tuple[float, float]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qdrant_client import models
 
 from twofold.engine.layout import Stored, from_point
 from twofold.engine.requests import Ask, Probe
-from twofold.fusion import Fused, Leg, LegName, settle
+from twofold.fusion import Leg, LegName, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Row:
 
     stored: Stored
     score: float
+    tie: float
+    """What the order was decided by, before the document's id."""
     places: Mapping[LegName, Place] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
 
@@ -45,8 +47,13 @@ class ClientPlan:
         stored = {str(p.id): from_point(p) for points in answers for p in points}
         legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers, strict=True)]
         places = _places(legs)
-        rows = [Row(stored[f.id], f.score, places[f.id], f.parts) for f in self.ask.fusion.fuse(legs)]
-        return ordered(rows)
+        fused = {f.id: f for f in self.ask.fusion.fuse(legs)}
+        # A leg alone keeps its own order, also where the fusion's scores are equal (all below the background).
+        deciding = legs[0].hits if len(legs) == 1 else [(f.id, f.score) for f in fused.values()]
+        return [
+            Row(stored[i], fused[i].score, tie, places[i], fused[i].parts)
+            for i, tie in settle(deciding, lambda i: stored[i].id)
+        ]
 
 
 @dataclass(frozen=True)
@@ -63,29 +70,19 @@ class NativePlan:
 
     def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
+        settled = settle(((point, point.score) for point in answers[0]), lambda point: from_point(point).id)
         if not self.explain:
-            return ordered(Row(from_point(point), point.score) for point in answers[0])
+            return [Row(from_point(point), score, score) for point, score in settled]
         legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers[1:], strict=True)]
         places = _places(legs)
-        parts = {fused.id: fused for fused in self.ask.fusion.fuse(legs)}
-        return ordered(_native_row(point, places, parts) for point in answers[0])
+        parts = {fused.id: fused.parts for fused in self.ask.fusion.fuse(legs)}
+        return [
+            Row(from_point(point), score, score, places.get(str(point.id), {}), parts.get(str(point.id), {}))
+            for point, score in settled
+        ]
 
 
 Plan = ClientPlan | NativePlan
-
-
-def ordered(rows: Iterable[Row]) -> list[Row]:
-    """Best first; equal scores by document id."""
-    settled = settle(((row, row.score) for row in rows), lambda row: row.stored.id)
-    return [Row(row.stored, score, row.places, row.parts) for row, score in settled]
-
-
-def _native_row(
-    point: models.ScoredPoint, places: Mapping[str, Mapping[LegName, Place]], parts: Mapping[str, Fused]
-) -> Row:
-    identity = str(point.id)
-    fused = parts.get(identity)
-    return Row(from_point(point), point.score, places.get(identity, {}), fused.parts if fused else {})
 
 
 def _leg(probe: Probe, points: Sequence[models.ScoredPoint]) -> Leg:

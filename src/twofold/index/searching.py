@@ -12,11 +12,11 @@ from twofold.engine import calls
 from twofold.engine.flow import Flow
 from twofold.engine.layout import TEXT_KEY, from_point
 from twofold.engine.requests import Ask, Probe
-from twofold.fusion import Strategy
+from twofold.fusion import Strategy, settle
 from twofold.index.encoding import QueryEncoder
 from twofold.index.hits import to_hits
 from twofold.index.opening import Ready
-from twofold.index.plans import ClientPlan, NativePlan, Plan, Row, ordered
+from twofold.index.plans import ClientPlan, NativePlan, Plan, Row
 from twofold.index.queries import Query
 from twofold.results import Mode, SearchResult
 from twofold.text import clean_query, words
@@ -78,7 +78,7 @@ class Searcher:
         everything, enough = 2 * depths[-1], query.need + _SLACK
         first = [enough] if len(probes) == 1 and query.fusion.steady else depths
         rows = yield from self._ask(plan, first, enough if len(first) == 1 else everything)
-        if len(rows) == enough < everything and rows[query.need - 1].score == rows[-1].score:
+        if len(rows) == enough < everything and rows[query.need - 1].tie == rows[-1].tie:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
             rows = yield from self._ask(plan, depths, everything)
         return rows
@@ -107,7 +107,8 @@ class Searcher:
         found = yield from calls.scroll(self._ready.collection, both, max(query.config.depth, query.need))
         stored = [from_point(point) for point in found]
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
-        return ordered(Row(each, share) for each, share in zip(stored, shares, strict=True) if share > 0)
+        settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
+        return [Row(each, share, share) for each, share in settled if share > 0]
 
     def _log(self, reasons: Sequence[str]) -> None:
         for reason in reasons:
