@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twofold.config import CollectionSettings, SearchConfig
     from twofold.documents import Document
-    from twofold.embedded import async_embedded_client, embedded_client, import_local_store
+    from twofold.embedded import StoreError, StoreLocked, async_embedded_client, embedded_client, import_local_store
     from twofold.encoders.bm25 import BM25
     from twofold.errors import (
         CollectionMismatch,
@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "twofold.config": ("CollectionSettings", "SearchConfig"),
     "twofold.documents": ("Document",),
-    "twofold.embedded": ("async_embedded_client", "embedded_client", "import_local_store"),
+    "twofold.embedded": (
+        "StoreError",
+        "StoreLocked",
+        "async_embedded_client",
+        "embedded_client",
+        "import_local_store",
+    ),
     "twofold.encoders.bm25": ("BM25",),
     "twofold.errors": (
         "CollectionMismatch",
@@ -82,6 +88,8 @@ __all__ = [
     "PartialAdd",
     "SearchConfig",
     "SearchResult",
+    "StoreError",
+    "StoreLocked",
     "TwofoldError",
     "__version__",
     "async_embedded_client",

@@ -11,6 +11,8 @@ TwofoldError
 │   └── ModelUnavailable     a model could not be loaded or downloaded
 ├── EngineError          Qdrant refused a request
 │   └── EngineUnavailable    Qdrant could not be reached
+├── StoreError           a folder as a whole can't be used (in twofold.embedded)
+│   └── StoreLocked          another process has it open
 ├── PartialAdd           some batches of an `add` are stored, one failed
 └── IndexClosed          used after `close()`
 
