@@ -84,7 +84,7 @@ def _stage_ratios(stage: str, ours: dict[str, Any], raw: dict[str, Any]) -> list
     label = "" if stage == "searches" else ", optimised"
     return [
         f"  hybrid p50{label}, twofold / raw qdrant-edge: {_p50(ours, 'hybrid') / _p50(raw, 'hybrid'):.2f} x",
-        f"  rrf p50{label}, twofold / raw qdrant-edge: {_p50(ours, 'rrf') / _p50(raw, 'hybrid'):.2f} x",
+        f"  rrf p50{label}, twofold / raw qdrant-edge: {_p50(ours, 'rrf') / _p50(raw, 'rrf'):.2f} x",
         f"  p50{label}, hybrid / dense only in twofold: {_p50(ours, 'hybrid') / _p50(ours, 'dense only'):.2f} x",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -133,21 +134,30 @@ class RawEdge(Engine):
             self.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def searches(self) -> dict[str, Callable[[int], Any]]:
+        query = self.shard.query
         return {
-            "hybrid": lambda i: self.shard.query(self._rrf(i)),
-            "dense only": lambda i: self.shard.query(self._one(i)),
+            "hybrid": lambda i: query(self._fused(i, self._formula(i))),
+            "rrf": lambda i: query(self._fused(i, edge.Fusion.Rrf(61))),
+            "dense only": lambda i: query(edge.QueryRequest(K, query=self._nearest(i)[0], with_payload=True)),
         }
 
     def _nearest(self, i: int) -> tuple[edge.Query, edge.Query]:
         dense = edge.Query.Nearest(self.data.dense_queries[i].tolist(), using="dense")
         return dense, edge.Query.Nearest(_edge_sparse(self.data.sparse_queries[i]), using="bm25")
 
-    def _rrf(self, i: int) -> edge.QueryRequest:
+    def _fused(self, i: int, how: Any) -> edge.QueryRequest:
         legs = [edge.Prefetch(DEPTH, query) for query in self._nearest(i)]
-        return edge.QueryRequest(K, query=edge.Fusion.Rrf(61), prefetches=legs, with_payload=True)
+        return edge.QueryRequest(K, query=how, prefetches=legs, with_payload=True)
 
-    def _one(self, i: int) -> edge.QueryRequest:
-        return edge.QueryRequest(K, query=self._nearest(i)[0], with_payload=True)
+    def _formula(self, i: int) -> edge.Formula:
+        """What the index asks for by default, written by hand."""
+        make, cosine, bm25 = edge.Expression, "$score[0]", "$score[1]"
+        above = make.Sum([make.Variable(cosine), make.Constant(-0.2)])
+        meaning = make.Mult([make.Constant(0.35 / 1.6), make.Sum([above, make.Abs(above)])])
+        half = 9 * math.sqrt(len(self.data.sparse_queries[i].indices))
+        saturated = make.Div(make.Variable(bm25), make.Sum([make.Variable(bm25), make.Constant(half)]), None)
+        words = make.Mult([make.Constant(0.65), saturated])
+        return edge.Formula(make.Sum([meaning, words]), {cosine: 0.2, bm25: 0.0})
 
     def optimize(self) -> bool:
         return self.shard.optimize()

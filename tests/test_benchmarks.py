@@ -1,0 +1,38 @@
+"""The benchmarks run, and measure what they say: a small version of `make bench`."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.__main__ import _ratios, _table
+from benchmarks.engines import ENGINES
+from benchmarks.measure import measure
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, dict[str, object]]:
+    return {engine.name: measure(engine.name, 300) for engine in ENGINES}
+
+
+def test_every_engine_is_measured(results: dict[str, dict[str, object]]) -> None:
+    assert set(results) == {engine.name for engine in ENGINES}
+    for name, result in results.items():
+        searches = result["searches"]
+        assert isinstance(searches, dict)
+        assert searches["hybrid"]["p50_ms"] > 0, name
+        assert isinstance(result["upserts_per_s"], float)
+        assert result["upserts_per_s"] > 0
+
+
+def test_an_embedded_search_is_faster_than_the_frameworks_on_local_mode(results: dict[str, dict[str, object]]) -> None:
+    """A ratio in one run, with a wide margin: at 10,000 points it is about a hundred."""
+    ours = results["twofold"]["searches"]["hybrid"]["p50_ms"]  # type: ignore[index]
+    for peer in ("langchain-qdrant", "llama-index"):
+        assert results[peer]["searches"]["hybrid"]["p50_ms"] > 2 * ours  # type: ignore[index]
+
+
+def test_the_report_compares(results: dict[str, dict[str, object]]) -> None:
+    assert _table(300, results).row_count >= 7
+    lines = _ratios(results)
+    assert any("hybrid p50, twofold / raw qdrant-edge" in line for line in lines)
+    assert any("langchain-qdrant / twofold" in line for line in lines)
