@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 from twofold.embedded.errors import BadRequest
 
 _MAX_ID = 2**64 - 1
+_CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def to_edge_id(value: Any) -> int | str:
@@ -19,6 +21,8 @@ def to_edge_id(value: Any) -> int | str:
         if 0 <= value <= _MAX_ID:
             return int(value)
     elif kind is str:
+        if _CANONICAL.fullmatch(value):
+            return str(value)
         try:
             return str(UUID(value))
         except ValueError:
