@@ -12,7 +12,7 @@ from twofold.fusion import FusionLike, Strategy, resolve
 class SearchConfig(BaseModel):
     """How an index searches when a call doesn't say otherwise."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
     fusion: Strategy = Field(default_factory=lambda: resolve("auto"))
     """The strategy, by name or as a `Fusion` value."""
@@ -33,7 +33,7 @@ class SearchConfig(BaseModel):
     text_fallback: bool = True
     """When neither leg can answer, match the query's words in the stored text."""
     auto_index: bool = True
-    """Create a payload index the first time a field is filtered on."""
+    """Create a payload index the first time strings, booleans or words of a field are filtered on."""
     max_query_chars: int = Field(default=32_768, ge=1)
     """Longer queries are cut, and say so in `degraded`."""
 

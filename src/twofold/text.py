@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -28,6 +29,12 @@ def clean_query(query: str, limit: int) -> tuple[str, str | None]:
     if len(cleaned) <= limit:
         return cleaned, None
     return cleaned[:limit], f"the query was cut to its first {limit:,} characters"
+
+
+def plain_matches(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """For each text the words of `query` that stand in it just so."""
+    asked = words(query)
+    return [tuple(word for word in asked if word in found) for found in (set(words(text)) for text in texts)]
 
 
 def words(text: str) -> list[str]:

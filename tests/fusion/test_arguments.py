@@ -63,7 +63,7 @@ def test_weights_are_two_numbers(build: Any, weights: Any) -> None:
 
 @pytest.mark.parametrize("weights", [(0, 1), (1, 0), (1e-9, 1e9), [1, 2]], ids=repr)
 def test_one_weight_may_be_zero(weights: Any) -> None:
-    assert Fusion.dbsf(weights=weights).weights == weights
+    assert Fusion.dbsf(weights=weights).weights == tuple(weights)
 
 
 @pytest.mark.parametrize("k", [-1, 1.5, 60.0, NAN, True, "60", None], ids=repr)

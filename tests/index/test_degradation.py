@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,11 @@ class MoodyBM25(BM25):
         if self.down:
             raise MemoryError("no room")
         return super().embed_query(text)
+
+    def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        if self.down:
+            raise MemoryError("no room")
+        return super().matched_words(query, texts)
 
 
 @pytest.fixture
@@ -125,10 +130,28 @@ def test_matching_the_text_keeps_the_filter_and_the_floor(index: Face, legs: Any
 
 def test_everything_down_still_answers(index: Face, legs: Any) -> None:
     legs[0].down = legs[1].down = True
-    legs[1].down = False  # words of the fallback are told apart by the lexical encoder
-    result = index.search("completely unknown vocabulary")
-    assert result.ids == []
+    result = index.search("rathole tunnels", explain=True)
+    assert result.ids == ["r"]
     assert result.mode == "text"
+    assert result[0].explanation is not None
+    assert result[0].explanation.matched_words == ("rathole", "tunnels")
+    assert index.search("completely unknown vocabulary").ids == []
+
+
+def test_explaining_survives_a_sparse_encoder_that_is_down(index: Face, legs: Any) -> None:
+    legs[1].down = True
+    result = index.search("rathole port", 1, explain=True)
+    assert result.mode == "dense"
+    assert result[0].explanation is not None
+    assert result[0].explanation.matched_words == ("rathole", "port")
+
+
+def test_matching_the_text_finds_the_best_among_many(open_index: Opener, legs: Any) -> None:
+    face = open_index(dense=legs[0], sparse=legs[1])
+    face.add([Document(text=f"to number {i}", id=f"n{i}") for i in range(300)])
+    face.add([Document(text="to be or not to be", id="best")])
+    legs[0].down = True
+    assert face.search("to be or not to be", 1, depth=20).ids == ["best"]
 
 
 def test_an_empty_answer_of_both_legs_is_an_answer(index: Face) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
 from tests.faces import Face
-from twofold import Document, EncoderError, FilterError, InvalidDocument, InvalidQuery, PartialAdd
+from twofold import Document, EncoderError, FilterError, Fusion, InvalidDocument, InvalidQuery, PartialAdd
 from twofold.testing import HashEmbedding
 
 Opener = Callable[..., Face]
@@ -48,7 +49,7 @@ def test_k_zero_finds_nothing(index: Face) -> None:
     assert len(index.search("tunnels", 0)) == 0
 
 
-@pytest.mark.parametrize("arguments", [{"k": -1}, {"k": 2.5}, {"k": True}, {"k": "3"}, {"offset": -1}])
+@pytest.mark.parametrize("arguments", [{"k": -1}, {"k": 2.5}, {"k": True}, {"k": "3"}, {"offset": -1}, {"k": 10**20}])
 def test_k_and_offset_are_whole_numbers(index: Face, arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidQuery, match="whole number"):
         index.search("tunnels", **arguments)
@@ -199,7 +200,9 @@ def test_a_generator_that_fails_late_says_what_is_stored(index: Face) -> None:
             yield Document(text=f"number {i}", id=f"n{i}")
         yield 7
 
-    with pytest.raises(PartialAdd, match="The 4 documents before that batch are stored") as caught:
+    with pytest.raises(
+        PartialAdd, match=r"The 4 documents before that batch are stored, the batch itself is not"
+    ) as caught:
         index.add(documents(), batch_size=2)
     assert caught.value.written == ["n0", "n1", "n2", "n3"]
     assert index.get("n4") is None
@@ -232,9 +235,32 @@ def test_delete_wants_one_of_ids_and_filter(index: Face) -> None:
     for arguments in ({}, {"ids": ["t"], "filter": {"a": 1}}):
         with pytest.raises(InvalidQuery, match="either ids or a filter"):
             index.delete(**arguments)
-    everything: dict[str, Any]
-    for everything in ({}, {"and": []}, {"not": {"or": []}}, {"or": [{"a": 1}, {}]}):
+    everything: Any
+    native = (models.Filter(), models.Filter(must=[], should=[]))
+    for everything in ({}, {"and": []}, {"not": {"or": []}}, {"or": [{"a": 1}, {}]}, *native):
         with pytest.raises(FilterError, match="matches everything"):
             index.delete(filter=everything)
     assert index.delete([]) == 0
     assert index.count() == 2
+
+
+def test_a_generator_that_raises_does_not_lose_what_is_stored(index: Face) -> None:
+    def documents() -> Iterator[Document]:
+        yield Document(text="one", id="n0")
+        yield Document(text="two", id="n1")
+        raise OSError("the disk with the source is gone")
+
+    with pytest.raises(PartialAdd, match="the disk with the source is gone") as caught:
+        index.add(documents(), batch_size=1)
+    assert caught.value.written == ["n0", "n1"]
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("arguments", [{"min_score": float("nan")}, {"depth": 0}, {"fusion": "magic"}])
+def test_settings_that_mean_nothing_are_an_invalid_query(index: Face, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidQuery):
+        index.search("tunnels", **arguments)
+
+
+def test_weights_may_come_as_a_list(index: Face) -> None:
+    assert index.search("tunnels", 1, fusion=Fusion.rrf(weights=[2, 1])).ids == ["t"]  # type: ignore[arg-type]

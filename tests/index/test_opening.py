@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from twofold import (
     EngineUnavailable,
     HybridIndex,
     IndexClosed,
+    PartialAdd,
 )
 from twofold.testing import HashEmbedding
 
@@ -178,6 +181,10 @@ def test_opening_without_creating(tmp_path: Path) -> None:
     with pytest.raises(CollectionNotFound, match="no index at"):
         HybridIndex.open(tmp_path / "nowhere", create=False)
     assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "mine.txt").write_text("not an index")
+    with pytest.raises(CollectionNotFound, match="no index at"):
+        HybridIndex.open(tmp_path, create=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     client = QdrantClient(":memory:")
     with pytest.raises(CollectionNotFound, match="no collection 'notes'"):
         HybridIndex.open(client, "notes", create=False)
@@ -270,3 +277,64 @@ def test_info_tells_what_an_index_is_made_of(open_index: Opener) -> None:
     assert info.legs == ("dense", "lexical")
     assert info.sparse["language"] == "english"
     assert info.notes == ()
+
+
+def test_another_distance_is_refused() -> None:
+    """By Euclid the nearest have the lowest score, and the worst would come first."""
+    client = QdrantClient(":memory:")
+    client.create_collection(
+        "twofold", vectors_config={"dense": models.VectorParams(size=DIM, distance=models.Distance.EUCLID)}
+    )
+    with pytest.raises(CollectionMismatch, match="by cosine"):
+        HybridIndex.open(client, dense=HashEmbedding(), adopt=True)
+
+
+def test_an_empty_foreign_collection_is_recorded_when_it_is_opened() -> None:
+    client = QdrantClient(":memory:")
+    collection(client)
+    HybridIndex.open(client, dense=HashEmbedding()).add(["first"])
+    HybridIndex.open(client, dense=HashEmbedding()).add(["second"])
+    with pytest.raises(CollectionMismatch, match="was written with dense model"):
+        HybridIndex.open(client, dense=HashEmbedding(name="other"))
+
+
+@pytest.mark.parametrize("arguments", [{"api_key": "secret"}, {"durability": "power"}, {"tpyo": 1}])
+def test_options_are_not_for_a_client_that_is_there(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="already there"):
+        HybridIndex.open(QdrantClient(":memory:"), dense=HashEmbedding(), **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"cache_size": -1}, {"cache_size": 1.5}])
+def test_wrong_numbers_are_said(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="cache_size"):
+        HybridIndex.open(":memory:", dense=HashEmbedding(), **arguments)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), "soon", True])
+def test_a_timeout_is_a_number_of_seconds(timeout: Any) -> None:
+    with pytest.raises(ConfigError, match="timeout"):
+        HybridIndex.open("http://127.0.0.1:9", dense=HashEmbedding(), timeout=timeout)
+
+
+async def test_opening_with_a_slow_model_does_not_block_the_event_loop() -> None:
+    class Slow(HashEmbedding):
+        def embed_query(self, text: str) -> list[float]:
+            time.sleep(0.5)
+            return super().embed_query(text)
+
+    opening = asyncio.create_task(HybridIndex.aopen(":memory:", dense=Slow()))
+    beats = 0
+    while not opening.done():
+        await asyncio.sleep(0.02)
+        beats += 1
+    assert beats >= 5
+    (await opening).close()
+
+
+def test_errors_travel_between_processes() -> None:
+    error = EngineUnavailable("gone", operation="upsert", location="there", attempts=["503"])
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is EngineUnavailable
+    assert (str(copy), copy.operation, copy.location, copy.attempts) == ("gone", "upsert", "there", ["503"])
+    partial = pickle.loads(pickle.dumps(PartialAdd("half", written=["a"])))
+    assert partial.written == ["a"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +248,33 @@ def test_what_will_not_pass_is_raised_as_it_is() -> None:
     attempts = Attempts("upsert", "somewhere", time.monotonic() + 10)
     with pytest.raises(KeyError):
         attempts.pause_after(KeyError("a bug of ours"))
+
+
+def test_a_slow_model_does_not_use_up_the_servers_time(server: RestServer) -> None:
+    class Slow(HashEmbedding):
+        def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+            time.sleep(1.3)
+            return super().embed_documents(texts)
+
+    with HybridIndex.open(server.url, dense=Slow(), timeout=1.0) as index:
+        assert index.add(["slowly embedded"])
+
+
+def test_a_key_that_may_only_read_can_search_with_a_filter(server: RestServer) -> None:
+    with HybridIndex.open(server.url, dense=HashEmbedding()) as index:
+        index.add([Document(text="tunnel", metadata={"kind": "note"})])
+        server.faults.status(403, method="PUT", path="/index")
+        assert len(index.search("tunnel", filter={"kind": "note"})) == 1
+
+
+def test_a_process_ends_although_the_server_never_answers(server: RestServer) -> None:
+    with HybridIndex.open(server.url, dense=HashEmbedding()):
+        server.faults.hang()
+    code = (
+        "import sys; from twofold import HybridIndex; from twofold.testing import HashEmbedding\n"
+        "try: HybridIndex.open(sys.argv[1], dense=HashEmbedding(), timeout=1.0)\n"
+        "except Exception as error: print(type(error).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, server.url], capture_output=True, text=True, timeout=20)
+    assert done.stdout.strip() == "EngineUnavailable"
+    server.faults.clear()

@@ -256,7 +256,7 @@ def test_the_requests_of_the_index(library: Shelf, seed: int, fusion: str, depth
     dense, sparse = questions(seed)
     words = Sparse(tuple(sparse), tuple(sparse.values()))
     probes = [Probe("dense", np.array(dense, dtype=np.float32)), Probe("lexical", words)]
-    request = Ask(FUSIONS[fusion], probes, filter=None, params=None)
+    request = Ask(FUSIONS[fusion], probes, filter=None, effort=None)
     batch = [request.fused(depth, 100), *(request.leg(probe, depth, payload=False) for probe in probes)]
     fused, near, worded = library.engine.query_batch_points(library.name, batch)
     first, second = leg_scores(library, dense, sparse, (depth, depth))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ NAME = "all-MiniLM-L6-v2-int8"
 DIM = 384
 _FOLDER = Path(__file__).with_name("minilm")
 _BATCH = 32
+_loading = Lock()
 
 
 def encoder() -> DenseEncoder:
@@ -47,8 +49,13 @@ def _embed_query(text: str) -> Vectors:
     return np.asarray(next(iter(_model().embed([text]))), dtype=np.float32)
 
 
-@lru_cache(maxsize=1)
 def _model() -> TextEmbedding:
+    with _loading:  # lru_cache alone lets several threads build the model at once
+        return _load()
+
+
+@lru_cache(maxsize=1)
+def _load() -> TextEmbedding:
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Generic, TypeVar
 
+from twofold.errors import ConfigError
+
 T = TypeVar("T")
 
 
@@ -13,6 +15,8 @@ class LRU(Generic[T]):
     """The last `size` values by key, least recently used out first. Size 0 keeps nothing."""
 
     def __init__(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ConfigError(f"cache_size must be a whole number from 0, got {size!r}")
         self._size = size
         self._values: OrderedDict[str, T] = OrderedDict()
         self._lock = Lock()

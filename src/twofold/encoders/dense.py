@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -93,17 +92,3 @@ def _name(model: Any) -> str:
         if isinstance(value, str) and value:
             return f"{kind}:{value}"
     return kind
-
-
-async def aembed_documents(encoder: DenseEncoder, texts: Sequence[str]) -> Any:
-    """Document vectors without blocking the event loop."""
-    if encoder.aembed_documents is not None:
-        return await encoder.aembed_documents(texts)
-    return await asyncio.to_thread(encoder.embed_documents, texts)
-
-
-async def aembed_query(encoder: DenseEncoder, text: str) -> Any:
-    """A query vector without blocking the event loop."""
-    if encoder.aembed_query is not None:
-        return await encoder.aembed_query(text)
-    return await asyncio.to_thread(encoder.embed_query, text)

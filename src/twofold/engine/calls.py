@@ -46,11 +46,6 @@ def create_index(collection: str, key: str, schema: Any, *, wait: bool) -> Flow[
     )
 
 
-def drop_index(collection: str, key: str) -> Flow[None]:
-    """Delete a payload index, and wait until it is gone."""
-    yield Call("delete_payload_index", {"collection_name": collection, "field_name": key, "wait": True})
-
-
 def upsert(collection: str, points: list[models.PointStruct]) -> Flow[None]:
     """Store points and wait until they can be searched."""
     yield Call("upsert", {"collection_name": collection, "points": points, "wait": True})

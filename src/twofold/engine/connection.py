@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -18,8 +17,6 @@ from twofold.embedded import AsyncEmbeddedClient, EmbeddedClient
 from twofold.engine.faults import translated
 from twofold.engine.flow import Call, Caller
 from twofold.errors import ConfigError, IndexClosed
-
-Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
 # One lock for each in-process client, shared by all indexes on it: local mode is not thread-safe.
 _locks: WeakKeyDictionary[QdrantClient, Lock] = WeakKeyDictionary()
@@ -68,6 +65,9 @@ class Connection(ABC):
 
     def renew(self) -> None:  # noqa: B027 - doing nothing is what most engines need
         """Nothing to renew: requests to this engine have no deadline."""
+
+    def extend(self, seconds: float) -> None:  # noqa: B027 - no deadline, nothing to extend
+        """Nothing to extend."""
 
     def call(self, call: Call) -> Any:
         """Send a request and wait."""

@@ -10,6 +10,8 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from twofold.errors import EngineError, EngineUnavailable, TwofoldError
 
+_UNREACHABLE_GRPC = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"}
+
 
 @contextmanager
 def translated(operation: str, location: str) -> Iterator[None]:
@@ -20,10 +22,10 @@ def translated(operation: str, location: str) -> Iterator[None]:
         raise
     except UnexpectedResponse as error:
         raise _refused(error, operation, location) from error
-    except (ResponseHandlingException, OSError, json.JSONDecodeError) as error:
+    except (ResponseHandlingException, json.JSONDecodeError) as error:
         raise _unreachable(error, operation, location) from error
     except Exception as error:
-        if _is_grpc(error):
+        if grpc_code(error) in _UNREACHABLE_GRPC:
             raise _unreachable(error, operation, location) from error
         raise EngineError(
             f"{operation} on {location} failed: {type(error).__name__}: {error}",
@@ -50,5 +52,7 @@ def _unreachable(error: Exception, operation: str, location: str) -> EngineUnava
     )
 
 
-def _is_grpc(error: Exception) -> bool:
-    return type(error).__module__.startswith("grpc")
+def grpc_code(error: Exception) -> str:
+    """The name of the status that a gRPC call ended with; empty for any other error."""
+    code = getattr(error, "code", None)
+    return str(getattr(code(), "name", "")) if callable(code) else ""

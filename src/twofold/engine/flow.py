@@ -8,7 +8,9 @@ failing step raises inside the generator, where it can be handled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -45,6 +47,9 @@ class Caller(Protocol):
 
     def renew(self) -> None:
         """Begin the deadline anew."""
+
+    def extend(self, seconds: float) -> None:
+        """Leave time out of account that was spent elsewhere: the engine can't help how long a model takes."""
 
     def call(self, call: Call) -> Any:
         """Send it and wait."""
@@ -99,7 +104,10 @@ async def arun(flow: Flow[T], engine: Engine) -> T:
 def _take_step(step: Step, caller: Caller) -> Any:
     if isinstance(step, Call):
         return caller.call(step)
-    return caller.renew() if isinstance(step, Renew) else step.call()
+    if isinstance(step, Renew):
+        return caller.renew()
+    with _left_out(caller):
+        return step.call()
 
 
 async def _await_step(step: Step, caller: Caller) -> Any:
@@ -107,6 +115,16 @@ async def _await_step(step: Step, caller: Caller) -> Any:
         return await caller.acall(step)
     if isinstance(step, Renew):
         return caller.renew()
-    if step.acall is not None:
-        return await step.acall()
-    return await asyncio.to_thread(step.call)
+    with _left_out(caller):
+        if step.acall is not None:
+            return await step.acall()
+        return await asyncio.to_thread(step.call)
+
+
+@contextmanager
+def _left_out(caller: Caller) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        caller.extend(time.monotonic() - began)

@@ -13,6 +13,8 @@ from twofold.engine.faults import translated
 from twofold.engine.remote import RemoteConnection
 from twofold.errors import CollectionNotFound, ConfigError
 
+# A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
+_STORE_FILES = ("twofold.json", "meta.json")
 _FOLDER_OPTIONS = {"durability", "optimize"}
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
@@ -20,6 +22,9 @@ Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
     """Open a location. A URL takes an api_key, a timeout and the client's options, a folder the store's."""
+    if isinstance(location, (AsyncQdrantClient, QdrantClient)) and (api_key is not None or options):
+        given = sorted(options) if api_key is None else ["api_key", *sorted(options)]
+        raise ConfigError(f"{', '.join(given)} can't be set on a client that is already there: leave it out")
     if isinstance(location, AsyncQdrantClient):
         return AsyncConnection(location, "your AsyncQdrantClient")
     if isinstance(location, QdrantClient):
@@ -29,7 +34,7 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
         )
     if str(location).startswith(("http://", "https://")):
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e6:
             raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         return RemoteConnection(str(location), timeout, {"api_key": api_key, **options})
     foreign = ({"api_key"} if api_key is not None else set()) | (set(options) - _FOLDER_OPTIONS)
@@ -45,7 +50,7 @@ def _embedded(location: str | Path, create: bool, options: dict[str, Any]) -> Em
     path = Path(location).expanduser()
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file: an index needs a folder of its own")
-    if not path.exists() and not create:
+    if not create and not any((path / name).exists() for name in _STORE_FILES):
         raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
     try:
         path.mkdir(parents=True, exist_ok=True)

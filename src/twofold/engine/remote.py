@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,8 +18,6 @@ from twofold.engine.connection import SERVER, Connection
 from twofold.engine.faults import translated
 from twofold.engine.flow import Call, Caller
 from twofold.engine.retries import Attempts
-
-_THREADS = 32
 
 
 class RemoteConnection(Connection):
@@ -39,7 +37,6 @@ class RemoteConnection(Connection):
         self._make_async: Callable[[], AsyncQdrantClient] = partial(AsyncQdrantClient, **given)
         self._sync: QdrantClient | None = None
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = WeakKeyDictionary()
-        self._threads: ThreadPoolExecutor | None = None
         self._lock = Lock()
 
     def begin(self) -> Caller:
@@ -50,9 +47,10 @@ class RemoteConnection(Connection):
         with self._lock:
             if self._sync is None:
                 self._sync = self._make_sync()
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="twofold-remote")
-            return self._threads.submit(self._send, call)
+        answer: Future[Any] = Future()
+        # A daemon: one that a dead server holds forever must not keep the process from ending.
+        Thread(target=_settle, args=(answer, self._send, call), name="twofold-remote", daemon=True).start()
+        return answer
 
     def _send(self, call: Call) -> Any:
         return getattr(self._sync, call.method)(**call.arguments)
@@ -64,11 +62,8 @@ class RemoteConnection(Connection):
         return await getattr(self._by_loop[loop], call.method)(**call.arguments)
 
     def close(self) -> None:
-        if not self.closed:
-            if self._threads is not None:
-                self._threads.shutdown(wait=False, cancel_futures=True)
-            if self._sync is not None:
-                self._sync.close()
+        if not self.closed and self._sync is not None:
+            self._sync.close()
         super().close()
 
     async def aclose(self) -> None:
@@ -76,6 +71,13 @@ class RemoteConnection(Connection):
         if client is not None:
             await client.close()
         await super().aclose()
+
+
+def _settle(answer: Future[Any], send: Callable[[Call], Any], call: Call) -> None:
+    try:
+        answer.set_result(send(call))
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 class _Deadlined:
@@ -88,6 +90,9 @@ class _Deadlined:
 
     def renew(self) -> None:
         self._deadline = time.monotonic() + self._timeout
+
+    def extend(self, seconds: float) -> None:
+        self._deadline += seconds
 
     def call(self, call: Call) -> Any:
         self._connection.check_open()

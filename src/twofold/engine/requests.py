@@ -16,6 +16,7 @@ from twofold.fusion import Auto, Dbsf, LegName, Rrf, Strategy
 
 _request = trusted(models.QueryRequest)
 _prefetch = trusted(models.Prefetch)
+_params = trusted(models.SearchParams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,30 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard the dense leg searches its graph."""
+
+    hnsw_ef: int | None
+    exact: bool
+
+    def at(self, depth: int) -> models.SearchParams:
+        """The same for every page of a ranking: it follows the depth, not how much of it is shown."""
+        return _params(hnsw_ef=max(self.hnsw_ef or 0, depth), exact=self.exact)
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One search, as the engine is asked: both legs with the same filter, depth and effort."""
 
     fusion: Strategy
     probes: Sequence[Probe]
     filter: models.Filter | None
-    params: models.SearchParams | None
+    effort: Effort | None
 
-    def leg(self, probe: Probe, depth: int, *, payload: bool) -> models.QueryRequest:
-        """The candidates of one leg; without payload only their ids and scores."""
-        return _request(**self._leg(probe, depth), with_payload=payload)
+    def leg(self, probe: Probe, depth: int, *, payload: bool, limit: int | None = None) -> models.QueryRequest:
+        """The candidates of one leg, or the first of them; without payload only their ids and scores."""
+        fields = self._leg(probe, depth)
+        return _request(**{**fields, "limit": min(depth, limit or depth)}, with_payload=payload)
 
     def fused(self, depth: int, limit: int) -> models.QueryRequest:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
@@ -61,7 +75,7 @@ class Ask:
             **probe.vector_query(),
             "score_threshold": probe.floor,
             "filter": self.filter,
-            "params": self.params if probe.leg == "dense" else None,
+            "params": self.effort.at(depth) if self.effort and probe.leg == "dense" else None,
             "limit": depth,
         }
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+from twofold.engine.faults import grpc_code
 from twofold.errors import EngineUnavailable
 
 _PASSING_STATUS = {429, 500, 502, 503, 504}
@@ -62,8 +63,7 @@ class Attempts:
             return pause if error.status_code in _PASSING_STATUS else None
         if isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError)):
             return pause  # no connection, a broken one, or (through a proxy) an answer that isn't one
-        code = getattr(error, "code", None)
-        return pause if callable(code) and getattr(code(), "name", "") in _PASSING_GRPC else None
+        return pause if grpc_code(error) in _PASSING_GRPC else None
 
     def _given_up(self) -> EngineUnavailable:
         took = self._clock() - self._started

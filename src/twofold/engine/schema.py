@@ -21,6 +21,8 @@ class Schema:
 
     dense_dim: int | None
     """Size of the dense vector, None if there is none."""
+    cosine: bool
+    """The dense vector is compared by cosine."""
     sparse: bool
     idf: bool
     record: Mapping[str, Any] | None
@@ -39,6 +41,7 @@ def describe(info: models.CollectionInfo) -> Schema:
     record = (info.config.metadata or {}).get(RECORD_KEY)
     return Schema(
         dense_dim=None if dense is None else dense.size,
+        cosine=dense is not None and dense.distance == models.Distance.COSINE,
         sparse=sparse is not None,
         idf=sparse is not None and sparse.modifier == models.Modifier.IDF,
         record=record if isinstance(record, Mapping) else None,

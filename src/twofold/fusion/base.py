@@ -83,6 +83,7 @@ class Strategy(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Sequence) or [*map(is_number, self.weights)] != [True, True]:
             raise InvalidQuery(f"{self.name}: give two weights, (dense, lexical), got {self.weights!r}")
+        object.__setattr__(self, "weights", (float(self.weights[0]), float(self.weights[1])))  # a list can't be hashed
         if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
             raise InvalidQuery(
                 f"{self.name}: weights must be finite, not negative and not all zero, got {self.weights!r}"

@@ -49,13 +49,19 @@ def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | No
     if (ids is None) == (where is None):
         raise InvalidQuery("delete takes either ids or a filter")
     node = only([point_id(identity) for identity in _id_list(ids)]) if ids is not None else where_node(where)
-    if node is None or (not isinstance(node, models.Filter) and matches_all(node)):
+    if node is None or _says_nothing(node):
         raise FilterError("this filter matches everything: name what to delete")
     native = yield from ready.indexes.serve(node, create=False)
     number = yield from calls.count(ready.collection, native)
     if number and native is not None:
         yield from calls.delete(ready.collection, native)
     return number
+
+
+def _says_nothing(node: Node | models.Filter) -> bool:
+    if not isinstance(node, models.Filter):
+        return matches_all(node)
+    return not (node.must or node.should or node.must_not or node.min_should)
 
 
 def _id_list(ids: str | Sequence[str]) -> list[str]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twofold.engine.requests import Probe
-from twofold.index.opening import Ready
+from twofold.fusion import LegName
 from twofold.index.plans import Row
 from twofold.index.queries import Query
 from twofold.results import Explanation, Hit, Mode
-from twofold.text import words
 
 
-def to_hits(page: Sequence[Row], query: Query, probes: Sequence[Probe], mode: Mode, ready: Ready) -> tuple[Hit, ...]:
-    """One page of a ranking, explained if that was asked for."""
+def to_hits(
+    page: Sequence[Row], query: Query, legs: Sequence[LegName], mode: Mode, matched: Sequence[tuple[str, ...]] | None
+) -> tuple[Hit, ...]:
+    """One page of a ranking; explained if the matched words of each row are given."""
     fusion = query.fusion
-    legs = [probe.leg for probe in probes]
+    name = "text" if mode == "text" else fusion.name
     explanations: Sequence[Explanation | None] = [None] * len(page)
-    if query.explain:
-        name = "text" if mode == "text" else fusion.name
-        texts = [row.stored.text for row in page]
-        matched = _plain_words(query.text, texts) if mode == "text" else ready.sparse.matched_words(query.text, texts)
+    if matched is not None:
         explanations = [_explain(row, found, name) for row, found in zip(page, matched, strict=True)]
     return tuple(
         Hit(
@@ -33,11 +30,6 @@ def to_hits(page: Sequence[Row], query: Query, probes: Sequence[Probe], mode: Mo
         )
         for row, explanation in zip(page, explanations, strict=True)
     )
-
-
-def _plain_words(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
-    present = (set(words(text)) for text in texts)
-    return [tuple(word for word in words(query) if word in found) for found in present]
 
 
 def _explain(row: Row, matched: tuple[str, ...], fusion: str) -> Explanation:

@@ -172,9 +172,9 @@ class HybridIndex:
         Args:
             documents: `Document`s, plain strings or mappings with `text`, from any iterable. A list is checked
                 as a whole before anything is written; from a generator, each batch before it is written.
-            ids: One for each document, instead of the documents' own.
-            metadatas: One for each document, instead of the documents' own.
-            batch_size: Documents to encode and write at a time; a batch is stored whole or not at all.
+            ids: One for each document, where the documents have none of their own.
+            metadatas: One for each document, where the documents have none of their own.
+            batch_size: Documents to encode and write at a time. A batch of up to 64 is stored whole or not at all.
             progress: True for a progress bar, or a function that gets (done, total or None).
 
         Returns:

@@ -81,12 +81,13 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
             )
         yield from _create(wish, engine)
     schema = describe((yield from calls.info(wish.collection)))
-    dense, sparse = _encoders(wish, schema.record)
+    encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, schema.record))
+    dense, sparse = encoders
     dim: int = yield Work(lambda: _dimension(schema.record, dense))
     ready = _check(wish.collection, schema, engine, dense, dim, sparse)
-    if schema.record is None and wish.adopt:
+    if schema.record is None and (wish.adopt or not schema.points):
         yield from calls.note(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
-    elif schema.record is None and schema.points:
+    elif schema.record is None:
         ready = _unrecorded(ready)
     return ready
 
@@ -109,8 +110,8 @@ def _check_version() -> Flow[None]:
 
 
 def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
-    dense = resolve_dense(wish.dense)
-    sparse = resolve_sparse(wish.sparse, wish.language)
+    encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, None))
+    dense, sparse = encoders
     dim: int = yield Work(lambda: measure(dense))
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
     arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(dense, dim, sparse))
@@ -216,6 +217,11 @@ def _check(
             "open it with the model it was written with, or choose another collection name",
             expected=schema.dense_dim,
             found=dim,
+        )
+    if schema.dense_dim is not None and not schema.cosine:
+        raise CollectionMismatch(
+            f"collection {collection!r} does not compare its vector {DENSE!r} by cosine, as fusion needs it: choose "
+            "another collection name, and add the documents there"
         )
     notes: tuple[str, ...] = ()
     if schema.sparse and sparse.needs_idf and not schema.idf:

@@ -39,8 +39,9 @@ class ClientPlan:
     ask: Ask
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
-        """One request for each leg, with everything a hit needs."""
-        return [self.ask.leg(probe, depth, payload=True) for probe in self.ask.probes]
+        """One request for each leg, with everything a hit needs. With nothing to fuse, no more than is shown."""
+        enough = limit if len(self.ask.probes) == 1 and self.ask.fusion.steady else None
+        return [self.ask.leg(probe, depth, payload=True, limit=enough) for probe in self.ask.probes]
 
     def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
         """The legs' candidates as one ranking."""

@@ -14,6 +14,8 @@ from twofold.errors import InvalidQuery
 from twofold.filters import Node
 from twofold.fusion import Strategy, resolve
 
+_MOST = 1_000_000
+
 
 @dataclass(frozen=True)
 class Query:
@@ -58,8 +60,8 @@ def check_query(
     if not isinstance(query, str):
         raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
     for name, value in (("k", k), ("offset", offset)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidQuery(f"{name} must be a whole number from 0, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+            raise InvalidQuery(f"{name} must be a whole number from 0 to {_MOST:,}, got {value!r}")
     given = {name: value for name, value in overrides.items() if value is not None}
     alpha = given.pop("alpha", None)
     if given:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from qdrant_client import models
 
 from twofold.engine import calls
-from twofold.engine.flow import Flow
-from twofold.engine.layout import TEXT_KEY, from_point
-from twofold.engine.requests import Ask, Probe
+from twofold.engine.flow import Flow, Work
+from twofold.engine.layout import TEXT_KEY, Stored, from_point
+from twofold.engine.requests import Ask, Effort, Probe
 from twofold.fusion import Strategy, settle
 from twofold.index.encoding import QueryEncoder
 from twofold.index.hits import to_hits
@@ -19,7 +19,7 @@ from twofold.index.opening import Ready
 from twofold.index.plans import ClientPlan, NativePlan, Plan, Row
 from twofold.index.queries import Query
 from twofold.results import Mode, SearchResult
-from twofold.text import clean_query, words
+from twofold.text import clean_query, plain_matches, words
 
 log = logging.getLogger("twofold")
 
@@ -27,6 +27,7 @@ log = logging.getLogger("twofold")
 _SLACK = 4
 _GROWTH = 4
 _MOST_WORDS = 64
+_REMEMBERED = 256
 
 
 class Searcher:
@@ -61,23 +62,25 @@ class Searcher:
         page = _above(rows, query.config.min_score)[query.offset : query.need]
         reasons.extend(self._ready.notes)
         self._log(reasons)
-        hits = to_hits(page, query, probes, mode, self._ready)
+        matched = (yield from self._matched(query.text, page, mode)) if query.explain else None
+        hits = to_hits(page, query, [probe.leg for probe in probes], mode, matched)
         return SearchResult(hits, mode, "; ".join(reasons) or None, query.text)
 
     def _fit(self, fusion: Strategy) -> Strategy:
-        if fusion not in self._fitted:
-            self._fitted[fusion] = fusion.fitted(
-                language_known=self._ready.language_known, background=self._ready.dense.background
-            )
-        return self._fitted[fusion]
+        fitted = self._fitted.get(fusion)
+        if fitted is None:
+            if len(self._fitted) >= _REMEMBERED:
+                self._fitted.clear()
+            fitted = fusion.fitted(language_known=self._ready.language_known, background=self._ready.dense.background)
+            self._fitted[fusion] = fitted
+        return fitted
 
     def _rank(self, query: Query, probes: list[Probe], where: models.Filter | None) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
         plan = _plan(query, probes, where, self._ready)
         depths = list(_depths(query.config.depth, query.need))
         everything, enough = 2 * depths[-1], query.need + _SLACK
-        first = [enough] if len(probes) == 1 and query.fusion.steady else depths
-        rows = yield from self._ask(plan, first, enough if len(first) == 1 else everything)
+        rows = yield from self._ask(plan, depths, enough if len(depths) == 1 else everything)
         if len(rows) == enough < everything and rows[query.need - 1].tie == rows[-1].tie:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
             rows = yield from self._ask(plan, depths, everything)
@@ -95,24 +98,46 @@ class Searcher:
 
     def _match_text(self, text: str, query: Query, where: models.Filter | None) -> Flow[list[Row]]:
         """The last resort: documents that contain words of the query, most of them first."""
-        spoken = words(text)
-        asked = [word for word in spoken if self._ready.sparse.embed_query(word).indices] or spoken
-        asked = asked[:_MOST_WORDS]
+        asked = yield from self._telling_words(text)
         if not asked:
             return []
-        any_word = models.Filter(
-            should=[models.FieldCondition(key=TEXT_KEY, match=models.MatchText(text=word)) for word in asked]
-        )
-        both = any_word if where is None else models.Filter(must=[any_word, where])
-        found = yield from calls.scroll(self._ready.collection, both, max(query.config.depth, query.need))
-        stored = [from_point(point) for point in found]
+        each_word: list[models.Condition] = [
+            models.FieldCondition(key=TEXT_KEY, match=models.MatchText(text=word)) for word in asked
+        ]
+        limit = max(query.config.depth, query.need)
+        found: dict[str, Stored] = {}
+        for wanted in (models.Filter(must=each_word), models.Filter(should=each_word)):  # all the words, then any
+            both = wanted if where is None else models.Filter(must=[wanted, where])
+            for point in (yield from calls.scroll(self._ready.collection, both, limit)):
+                found.setdefault(str(point.id), from_point(point))
+        stored = list(found.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
         return [Row(each, share, share) for each, share in settled if share > 0]
 
+    def _telling_words(self, text: str) -> Flow[list[str]]:
+        """The words that the lexical leg would count; all of them if there are none, or if it can't tell."""
+        spoken, sparse = words(text)[:_MOST_WORDS], self._ready.sparse
+        try:
+            telling: list[str] = yield Work(lambda: [word for word in spoken if sparse.embed_query(word).indices])
+        except Exception:  # it may be the very reason for being here, and has been reported
+            return spoken
+        return telling or spoken
+
+    def _matched(self, text: str, page: Sequence[Row], mode: Mode) -> Flow[list[tuple[str, ...]]]:
+        """For each row the words of the query that it contains."""
+        texts = [row.stored.text for row in page]
+        if mode == "text":
+            return plain_matches(text, texts)
+        try:
+            found: list[tuple[str, ...]] = yield Work(lambda: self._ready.sparse.matched_words(text, texts))
+        except Exception:  # a lexical encoder that fails has been reported; words can be compared without it
+            return plain_matches(text, texts)
+        return found
+
     def _log(self, reasons: Sequence[str]) -> None:
         for reason in reasons:
-            if reason not in self._said:
+            if reason not in self._said and len(self._said) < _REMEMBERED:
                 self._said.add(reason)
                 said = ("search on %r did less than asked: %s", self._ready.collection, reason)
                 log.warning(*said, extra={"degraded": reason})
@@ -120,8 +145,8 @@ class Searcher:
 
 def _plan(query: Query, probes: list[Probe], where: models.Filter | None, ready: Ready) -> Plan:
     config = query.config
-    params = models.SearchParams(hnsw_ef=config.hnsw_ef, exact=config.exact)
-    ask = Ask(query.fusion, probes, where, params if ready.engine.indexes else None)
+    effort = Effort(config.hnsw_ef, config.exact) if ready.engine.indexes else None
+    ask = Ask(query.fusion, probes, where, effort)
     if config.native and ask.native_query() is not None:
         return NativePlan(ask, query.explain)
     return ClientPlan(ask)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from twofold.documents import DocumentLike, Record, check, pair_up
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
 from twofold.engine.flow import Flow, Renew, Work
 from twofold.engine.layout import to_point
-from twofold.errors import CollectionMismatch, ConfigError, EncoderError, PartialAdd, TwofoldError
+from twofold.errors import CollectionMismatch, ConfigError, EncoderError, EngineError, PartialAdd, TwofoldError
 from twofold.index.opening import Ready
 from twofold.index.progress import Advance
-
-T = TypeVar("T")
 
 
 def add(
@@ -31,30 +29,37 @@ def add(
         raise CollectionMismatch(ready.read_only)
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ConfigError(f"batch_size must be a whole number from 1, got {batch_size!r}")
-    paired = pair_up(documents, ids, metadatas)
-    records: Iterable[Record] = check(paired)
-    if isinstance(paired, Sequence):
-        records = list(records)
+    records: Iterator[Record] = yield Work(lambda: _checked(pair_up(documents, ids, metadatas)))
     written: list[str] = []
     try:
-        for batch in _batches(records, batch_size):
+        while batch := (yield Work(lambda: list(islice(records, batch_size)))):
             yield Renew()
             yield from _write(ready, batch)
             written.extend(record.id for record in batch)
             progress(len(batch))
-    except TwofoldError as error:
+    except Exception as error:  # also what the caller's own generator raises: the list of stored ids must not be lost
         if not written:
             raise
-        raise PartialAdd(
-            f"{error}. The {len(written)} documents before that batch are stored; none of the batch is. Mend it and "
-            "add everything again: what is stored is replaced, not doubled",
-            written=written,
-        ) from error
+        raise PartialAdd(_partial(error, len(written)), written=written) from error
     return written
 
 
+def _checked(documents: Iterable[DocumentLike]) -> Iterator[Record]:
+    """Records one by one; a list is checked whole first."""
+    records = check(documents)
+    return iter(list(records)) if isinstance(documents, Sequence) else records
+
+
+def _partial(error: Exception, written: int) -> str:
+    batch = "may be stored in part" if isinstance(error, EngineError) else "is not stored"
+    return (
+        f"{error}. The {written} documents before that batch are stored, the batch itself {batch}. Mend it and add "
+        "everything again: what is stored is replaced, not doubled"
+    )
+
+
 def _write(ready: Ready, batch: Sequence[Record]) -> Flow[None]:
-    """One batch, stored whole or not at all. Of several with one id the last counts, as in any upsert."""
+    """One batch: all of it is encoded before any of it is sent. Of several with one id the last counts."""
     records = list({record.id: record for record in batch}.values())
     texts = [record.text for record in records if record.text.strip()]
     dense: Iterator[Vectors] = iter((yield from _encode_dense(ready, texts)))
@@ -89,9 +94,3 @@ def _encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
     except Exception as error:
         raise EncoderError(f"the sparse encoder failed on a batch of {len(texts)}: {error}") from error
     return vectors
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
