@@ -29,6 +29,9 @@ _PLAIN: set[Any] = {
     models.TextQuery,
 }
 
+# Queries that need no other form: most that have prefetches.
+_CANONICAL: set[Any] = {type(None), models.FusionQuery, models.RrfQuery, models.FormulaQuery, models.NearestQuery}
+
 Resolve = Callable[[models.QueryRequest], models.QueryRequest]
 
 
@@ -43,6 +46,8 @@ def resolve_request(asked: models.QueryRequest, deep: Resolve) -> models.QueryRe
     """The request with its query in canonical form; `deep` copies all of it, which only encoding needs."""
     if _holds(asked.query) or _holds(asked.prefetch):
         return deep(asked)
+    if type(asked.query) in _CANONICAL:
+        return asked
     return asked.model_copy(update={"query": QdrantFastembedMixin._resolve_query(asked.query)})
 
 
