@@ -47,6 +47,10 @@ class Engine(ABC):
         return False
 
 
+def _number(text: str) -> int:
+    return int(text.split(" ", 2)[1])
+
+
 class _KnownDense:
     """Encoding is not what is measured: a text is the number of a vector."""
 
@@ -54,7 +58,7 @@ class _KnownDense:
         self._data = data
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
-        return self._data.dense[[int(text.split()[1]) for text in texts]]
+        return self._data.dense[[_number(text) for text in texts]]
 
     def embed_query(self, text: str) -> Any:
         return self._data.dense_queries[int(text)]
@@ -68,7 +72,7 @@ class _KnownSparse:
         self._data = data
 
     def embed_documents(self, texts: Sequence[str]) -> list[base.Sparse]:
-        found = (self._data.sparse[int(text.split()[1])] for text in texts)
+        found = (self._data.sparse[_number(text)] for text in texts)
         return [base.Sparse(sparse.indices, sparse.values) for sparse in found]
 
     def embed_query(self, text: str) -> base.Sparse:

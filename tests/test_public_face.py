@@ -20,7 +20,8 @@ def test_importing_loads_nothing_heavy() -> None:
 
 
 def test_importing_takes_less_than_0_3_seconds() -> None:
-    code = "import time; t = time.perf_counter(); import twofold; print(time.perf_counter() - t)"
+    # The processor's time: on a busy machine, waiting for it says nothing about the import.
+    code = "import time; t = time.process_time(); import twofold; print(time.process_time() - t)"
     runs = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(3)

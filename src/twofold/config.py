@@ -65,4 +65,4 @@ class CollectionSettings(BaseModel):
     text_index: bool = False
     """Index the words of the stored texts too, so that the last fallback (matching words in the text) is quick."""
     payload_indexes: dict[str, str] = Field(default_factory=dict)
-    """Metadata fields to index from the start, as {"year": "integer"}."""
+    """Metadata fields to index from the start, as {"year": "integer"}; "tenant" is a keyword that tells users apart."""

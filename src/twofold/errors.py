@@ -13,6 +13,8 @@ TwofoldError
 │   └── EngineUnavailable    Qdrant could not be reached
 ├── StoreError           a folder as a whole can't be used (in twofold.embedded)
 │   └── StoreLocked          another process has it open
+├── MemoryNotFound       no memory of this user has that id
+├── MemoryDamaged        something else changed what is stored of a memory
 ├── PartialAdd           some batches of an `add` are stored, one failed
 └── IndexClosed          used after `close()`
 
@@ -98,6 +100,19 @@ class EngineError(TwofoldError):
 
 class EngineUnavailable(EngineError):
     """Qdrant could not be reached, or did not answer in time."""
+
+
+class MemoryNotFound(TwofoldError, LookupError):
+    """No memory of this scope has that id."""
+
+
+class MemoryDamaged(TwofoldError):
+    """What is stored of a memory isn't what was written; `reason` says what is wrong with it."""
+
+    def __init__(self, message: str, *, id: str, reason: str) -> None:
+        super().__init__(message)
+        self.id = id
+        self.reason = reason
 
 
 class PartialAdd(TwofoldError):

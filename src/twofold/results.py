@@ -10,6 +10,14 @@ Mode: TypeAlias = Literal["hybrid", "dense", "lexical", "text"]
 
 
 @dataclass(frozen=True)
+class Problem:
+    """A row that could not be handed out, and why. It is still in the collection."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Where a hit's score comes from. A score or rank is None where that leg did not find the hit."""
 
@@ -33,8 +41,22 @@ class Explanation:
     """The score the hit is ranked by."""
     tag_boost: float = 0.0
     """What matching tags add to the final score."""
+    matched_tags: tuple[str, ...] = ()
+    """The tags and field values named in the query that the memory has."""
     recency_factor: float = 1.0
     """The factor that age multiplies the score with."""
+    popularity_factor: float = 1.0
+    """The factor for having been recalled often."""
+    importance_factor: float = 1.0
+    """The factor for its importance."""
+    pinned_factor: float = 1.0
+    """The factor for being pinned."""
+    type_factor: float = 1.0
+    """The factor for its type."""
+    alpha: float | None = None
+    """How much meaning counted, from 0 to 1, where that is known."""
+    alpha_reason: str = ""
+    """Where alpha comes from."""
 
     def __str__(self) -> str:
         legs = (
@@ -48,7 +70,15 @@ class Explanation:
             for name, score, rank, part in legs
         ]
         matched = f" on {', '.join(self.matched_words)}" if self.matched_words else ""
-        return f"{self.final_score:.4g} by {self.fusion}: {parts[0]}; {parts[1]}{matched}"
+        return f"{self.final_score:.4g} by {self.fusion}: {parts[0]}; {parts[1]}{matched}{self._signals()}"
+
+    def _signals(self) -> str:
+        """What the signals did, where they did anything."""
+        tags = [f"tags add {self.tag_boost:.4g} on {', '.join(self.matched_tags)}"] if self.tag_boost else []
+        names = ("recency", "popularity", "importance", "pinned", "type")
+        factors = [(name, getattr(self, f"{name}_factor")) for name in names]
+        said = [f"{name} × {factor:.3g}" for name, factor in factors if abs(factor - 1) > 1e-3]
+        return "".join(f"; {part}" for part in [*tags, *said])
 
 
 @dataclass(frozen=True)
@@ -95,6 +125,8 @@ class SearchResult(Sequence[Hit]):
     degraded: str | None = None
     """Why the search did less than was asked, or None if it did it all."""
     query: str = ""
+    problems: tuple[Problem, ...] = ()
+    """Rows that belong here but could not be handed out."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

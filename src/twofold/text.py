@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SILENT = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
 
 
 def normalise(text: str) -> str:
@@ -29,6 +30,11 @@ def clean_query(query: str, limit: int) -> tuple[str, str | None]:
     if len(cleaned) <= limit:
         return cleaned, None
     return cleaned[:limit], f"the query was cut to its first {limit:,} characters"
+
+
+def says_something(text: str) -> bool:
+    """There is more in it than punctuation, blanks and control characters."""
+    return any(unicodedata.category(character) not in _SILENT for character in text)
 
 
 def plain_matches(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:

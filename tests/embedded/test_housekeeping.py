@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, housekeeping
+from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, housekeeping, optimize
+from twofold.embedded.collection import Collection
 from twofold.embedded.gate import Gate
 from twofold.embedded.pace import Pace
 
 from .conftest import fill
 
 
-def eventually(true: Callable[[], bool], seconds: float = 15) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -58,15 +59,23 @@ def test_manual_means_manual(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_closing_does_not_wait_for_the_housekeeper(tmp_path: Path) -> None:
-    client = fill(embedded_client(tmp_path))
-    collection = client._client.store.get("notes")
-    assert eventually(collection.rebuilding.locked)
-    began = time.monotonic()
+def test_closing_does_not_wait_for_the_housekeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child would index for an hour: a close that waited for it would never end."""
+    (endless := tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n")
+    monkeypatch.setattr(optimize, "_CHILD", endless)
+    indexing = threading.Event()
+
+    def watched(collection: Collection) -> bool:
+        return optimize.optimize(collection, lambda step: indexing.set() if step.stage == "indexing" else None)
+
+    monkeypatch.setattr(housekeeping, "optimize", watched)
+    client = fill(embedded_client(tmp_path / "store"))
+    housekeeper = client._client.store._housekeeper
+    assert indexing.wait(60)
     client.close()
-    assert time.monotonic() - began < 3
-    assert not any(t.name == "twofold-housekeeper" for t in threading.enumerate())
-    again = embedded_client(tmp_path)
+    housekeeper.join(60)
+    assert not housekeeper.is_alive()
+    again = embedded_client(tmp_path / "store")
     assert again.count("notes").count == 60
     again.close()
 

@@ -366,3 +366,22 @@ def test_documents_are_encoded_or_refused(notes: EmbeddedClient) -> None:
     ):
         with pytest.raises((ValueError, ImportError), match=r"(?i)no/such-model|fastembed"):
             call()
+
+
+def test_arrays_are_vectors_too(client: EmbeddedClient) -> None:
+    """They go to the engine without becoming lists; the same checks hold."""
+    client.create_collection("a", {"dense": m.VectorParams(size=3, distance=m.Distance.DOT)})
+    row = np.array([1.5, -2.25, 0.1], dtype=np.float32)
+    given: dict[int, Any] = {1: row, 2: row[::-1], 3: row.astype(np.float64), 4: np.array([1, 2, 3])}
+    client.upsert("a", [m.PointStruct.model_construct(id=i, vector={"dense": v}, payload={}) for i, v in given.items()])
+    client.update_vectors("a", [m.PointVectors.model_construct(id=1, vector={"dense": 2 * row})])
+    given[1] = 2 * row
+    for record in client.retrieve("a", list(given), with_vectors=True):
+        assert vectors_of(record)["dense"] == given[int(record.id)].astype(np.float32).tolist()
+    found = client.query_points("a", row, using="dense", limit=1).points
+    assert found[0].id == 1
+    nan, too_long = np.array([1, np.nan, 1], dtype=np.float32), np.full(3, 3e38, dtype=np.float32)
+    for wrong in (nan, row * np.inf, too_long, row[:2], np.stack([row, row])):
+        with pytest.raises(BadRequest):
+            client.upsert("a", [m.PointStruct.model_construct(id=9, vector={"dense": wrong}, payload={})])
+    assert client.count("a").count == 4

@@ -257,7 +257,10 @@ def test_the_requests_of_the_index(library: Shelf, seed: int, fusion: str, depth
     words = Sparse(tuple(sparse), tuple(sparse.values()))
     probes = [Probe("dense", np.array(dense, dtype=np.float32)), Probe("lexical", words)]
     request = Ask(FUSIONS[fusion], probes, filter=None, effort=None)
-    batch = [request.fused(depth, 100), *(request.leg(probe, depth, payload=False) for probe in probes)]
+    batch = [
+        request.fused(request.native_query(), depth, 100),
+        *(request.leg(probe, depth, payload=False) for probe in probes),
+    ]
     fused, near, worded = library.engine.query_batch_points(library.name, batch)
     first, second = leg_scores(library, dense, sparse, (depth, depth))
     assert_ranking(near.points, first, depth)

@@ -15,6 +15,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.client_base import QdrantBase
 
 from .api.collections import CollectionsApi
+from .api.direct import DirectApi
 from .api.queries import QueriesApi
 from .api.unsupported import UnsupportedApi
 from .api.writes import WritesApi
@@ -24,7 +25,7 @@ from .store import Store
 _ASYNC_THREADS = 8
 
 
-class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, UnsupportedApi):
+class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, DirectApi, UnsupportedApi):
     """Everything QdrantClient delegates to; what isn't served says what to use instead."""
 
     def __init__(self, store: Store) -> None:

@@ -27,6 +27,11 @@ class EmbeddedClient(QdrantClient):
     def _resolve_query_request(self, query: models.QueryRequest) -> models.QueryRequest:
         return resolve_request(query, super()._resolve_query_request)
 
+    @property
+    def backend(self) -> EdgeBackend:
+        """What this client hands its calls to, once it has looked for texts that have to be encoded."""
+        return self._client
+
     def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """Build the search index: queries on large collections become several times faster.
 

@@ -49,7 +49,7 @@ class Collection:
         self._pace = Pace(target=0.02, start=64, smallest=64, largest=512)
         # A flush holds everyone up for as long as there is something to write, and so does the replay after a
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
-        self._flush_pace = Pace(target=0.1, start=4_000, smallest=2_000, largest=20_000)
+        self._flush_pace = Pace(target=0.1, start=8_000, smallest=2_000, largest=20_000)
         self.unflushed = 0
         self.last_write = time.monotonic()
         self._operations = 0

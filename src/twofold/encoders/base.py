@@ -22,6 +22,16 @@ class Sparse:
     values: Sequence[float]
 
 
+def blend(parts: Sequence[tuple[Sparse, float]]) -> Sparse:
+    """The weighted sum of sparse vectors."""
+    total: dict[int, float] = {}
+    for sparse, weight in parts:
+        for index, value in zip(sparse.indices, sparse.values, strict=True):
+            total[index] = total.get(index, 0.0) + weight * value
+    ordered = sorted(index for index, value in total.items() if value)
+    return Sparse(ordered, [total[index] for index in ordered])
+
+
 @dataclass(frozen=True)
 class DenseEncoder:
     """A dense model as the index sees it. The async functions are None where the model has none."""

@@ -75,6 +75,7 @@ class BM25:
         }
         self._tokeniser = _tokeniser(self._settings)
         unfolded = _tokeniser({**self._settings, "fold_accents": False})
+        self._stem = lru_cache(16_384)(lambda word: ",".join(map(str, self._counts(word)[0])) or None)
         self._is_stopword = lru_cache(4096)(lambda word: not unfolded.embed_document(word).indices)
 
     @property
@@ -90,6 +91,10 @@ class BM25:
         """A vector to search with: a word that is asked for twice counts more, but not double."""
         indices, counts = self._counts(text)
         return Sparse(indices, np.sqrt(counts).tolist())
+
+    def stem(self, word: str) -> str | None:
+        """What all forms of a word have in common; None for a word that isn't indexed."""
+        return self._stem(word)
 
     def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """For each text, the words of `query` that it has too, as they are written in the query."""

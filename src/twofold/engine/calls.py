@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qdrant_client import models
 
 from twofold.engine.flow import Call, Flow
+from twofold.engine.layout import DENSE, Found, NewPoint, to_struct
+
+
+def for_client(call: Call) -> Mapping[str, Any]:
+    """The arguments of a call as a client takes them, with its own models."""
+    if call.method != "upsert":
+        return call.arguments
+    return {**call.arguments, "points": [to_struct(point) for point in call.arguments["points"]]}
 
 
 def exists(collection: str) -> Flow[bool]:
@@ -46,16 +54,14 @@ def create_index(collection: str, key: str, schema: Any, *, wait: bool) -> Flow[
     )
 
 
-def upsert(collection: str, points: list[models.PointStruct]) -> Flow[None]:
+def upsert(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
     """Store points and wait until they can be searched."""
     yield Call("upsert", {"collection_name": collection, "points": points, "wait": True})
 
 
-def query(collection: str, requests: Sequence[models.QueryRequest]) -> Flow[list[list[models.ScoredPoint]]]:
+def query(collection: str, requests: Sequence[models.QueryRequest]) -> Flow[list[Sequence[Found]]]:
     """Several queries in one request."""
-    found: list[models.QueryResponse] = yield Call(
-        "query_batch_points", {"collection_name": collection, "requests": list(requests)}
-    )
+    found = yield Call("query_batch_points", {"collection_name": collection, "requests": list(requests)})
     return [response.points for response in found]
 
 
@@ -83,6 +89,16 @@ def retrieve(collection: str, ids: Sequence[str]) -> Flow[list[models.Record]]:
     return found
 
 
+def dense_vectors(collection: str, ids: Sequence[str]) -> Flow[dict[str, Sequence[float]]]:
+    """The dense vectors of points; those without one are left out."""
+    found: list[models.Record] = yield Call(
+        "retrieve",
+        {"collection_name": collection, "ids": list(ids), "with_payload": False, "with_vectors": [DENSE]},
+    )
+    named: dict[str, Any] = {str(point.id): point.vector or {} for point in found}
+    return {identity: vectors[DENSE] for identity, vectors in named.items() if DENSE in vectors}
+
+
 def optimize(collection: str, progress: Any) -> Flow[bool]:
     """Build the search graph."""
     done: bool = yield Call("optimize", {"collection_name": collection, "progress": progress})
@@ -103,3 +119,64 @@ def delete(collection: str, where: models.Filter) -> Flow[None]:
         "delete",
         {"collection_name": collection, "points_selector": models.FilterSelector(filter=where), "wait": True},
     )
+
+
+def facet(collection: str, key: str, where: models.Filter | None, limit: int) -> Flow[dict[Any, int]]:
+    """The values of a field, with the number of points that have each."""
+    found: models.FacetResponse = yield Call(
+        "facet", {"collection_name": collection, "key": key, "facet_filter": where, "limit": limit, "exact": True}
+    )
+    return {hit.value: hit.count for hit in found.hits}
+
+
+def newest(collection: str, where: models.Filter, key: str, limit: int) -> Flow[list[models.Record]]:
+    """Points that match a filter, those with the latest date first."""
+    order = models.OrderBy(key=key, direction=models.Direction.DESC)
+    found: tuple[list[models.Record], Any] = yield Call(
+        "scroll",
+        {
+            "collection_name": collection,
+            "scroll_filter": where,
+            "limit": limit,
+            "order_by": order,
+            "with_payload": True,
+            "with_vectors": False,
+        },
+    )
+    return found[0]
+
+
+def set_payload(collection: str, key: str, payload: dict[str, Any], which: Sequence[str] | models.Filter) -> Flow[None]:
+    """Change some fields of points, by their ids or by a filter; the others stay."""
+    points = which if isinstance(which, models.Filter) else list(which)
+    yield Call(
+        "set_payload",
+        {"collection_name": collection, "payload": payload, "key": key, "points": points, "wait": True},
+    )
+
+
+def page(
+    collection: str, where: models.Filter | None, limit: int, offset: Any
+) -> Flow[tuple[list[models.Record], Any]]:
+    """Some of the points that match a filter, and where to go on; None at the end."""
+    found: tuple[list[models.Record], Any] = yield Call(
+        "scroll",
+        {
+            "collection_name": collection,
+            "scroll_filter": where,
+            "limit": limit,
+            "offset": offset,
+            "with_payload": True,
+            "with_vectors": False,
+        },
+    )
+    return found
+
+
+def with_vectors(collection: str, limit: int, vector: str) -> Flow[list[models.Record]]:
+    """Some points with one of their vectors."""
+    found: tuple[list[models.Record], Any] = yield Call(
+        "scroll",
+        {"collection_name": collection, "limit": limit, "with_payload": True, "with_vectors": [vector]},
+    )
+    return found[0]

@@ -14,6 +14,7 @@ from qdrant_client.local.async_qdrant_local import AsyncQdrantLocal
 from qdrant_client.local.qdrant_local import QdrantLocal
 
 from twofold.embedded import AsyncEmbeddedClient, EmbeddedClient
+from twofold.engine.calls import for_client
 from twofold.engine.faults import translated
 from twofold.engine.flow import Call, Caller
 from twofold.errors import ConfigError, IndexClosed
@@ -113,9 +114,9 @@ class SyncConnection(Connection):
     def _send(self, call: Call) -> Any:
         method = getattr(self._client, call.method)
         if self._lock is None:
-            return method(**call.arguments)
+            return method(**for_client(call))
         with self._lock:
-            return method(**call.arguments)
+            return method(**for_client(call))
 
     async def _asend(self, call: Call) -> Any:
         return await asyncio.to_thread(self._send, call)
@@ -124,6 +125,24 @@ class SyncConnection(Connection):
         if self._owned and not self.closed:
             self._client.close()
         super().close()
+
+
+class EmbeddedConnection(SyncConnection):
+    """A store that was opened for the index alone: what the index does most goes straight to the engine.
+
+    A client that somebody brought may have been wrapped or watched, so it is called by its own methods.
+    """
+
+    def __init__(self, client: EmbeddedClient, location: str) -> None:
+        super().__init__(client, location, owned=True)
+        self._direct: dict[str, Any] = {
+            "upsert": client.backend.upsert_made,
+            "query_batch_points": client.backend.query_made,
+        }
+
+    def _send(self, call: Call) -> Any:
+        direct = self._direct.get(call.method)
+        return super()._send(call) if direct is None else direct(**call.arguments)
 
 
 class AsyncConnection(Connection):
@@ -140,7 +159,7 @@ class AsyncConnection(Connection):
         )
 
     async def _asend(self, call: Call) -> Any:
-        return await getattr(self._client, call.method)(**call.arguments)
+        return await getattr(self._client, call.method)(**for_client(call))
 
 
 def _lock_for(client: QdrantClient) -> Lock:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -67,6 +67,11 @@ class Engine(Protocol):
 
 def run(flow: Flow[T], engine: Engine) -> T:
     """Drive a flow to its end, blocking."""
+    with closing(flow):  # what it holds is let go of now, however long a traceback keeps the flow itself alive
+        return _run(flow, engine)
+
+
+def _run(flow: Flow[T], engine: Engine) -> T:
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
     value: Any = None
@@ -85,6 +90,11 @@ def run(flow: Flow[T], engine: Engine) -> T:
 
 async def arun(flow: Flow[T], engine: Engine) -> T:
     """Drive a flow to its end, awaiting."""
+    with closing(flow):
+        return await _arun(flow, engine)
+
+
+async def _arun(flow: Flow[T], engine: Engine) -> T:
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
     value: Any = None
@@ -106,8 +116,11 @@ def _take_step(step: Step, caller: Caller) -> Any:
         return caller.call(step)
     if isinstance(step, Renew):
         return caller.renew()
-    with _left_out(caller):
+    began = time.monotonic()
+    try:
         return step.call()
+    finally:
+        caller.extend(time.monotonic() - began)
 
 
 async def _await_step(step: Step, caller: Caller) -> Any:
@@ -115,16 +128,8 @@ async def _await_step(step: Step, caller: Caller) -> Any:
         return await caller.acall(step)
     if isinstance(step, Renew):
         return caller.renew()
-    with _left_out(caller):
-        if step.acall is not None:
-            return await step.acall()
-        return await asyncio.to_thread(step.call)
-
-
-@contextmanager
-def _left_out(caller: Caller) -> Iterator[None]:
     began = time.monotonic()
     try:
-        yield
+        return await (step.acall() if step.acall is not None else asyncio.to_thread(step.call))
     finally:
         caller.extend(time.monotonic() - began)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from qdrant_client import models
 
@@ -26,9 +25,24 @@ _sparse = trusted(models.SparseVector)
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(\[\])?")
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A point as the index reads it."""
+class Point(Protocol):
+    """A point as an engine answers with it. Reading a field may convert it: read each once."""
+
+    @property
+    def id(self) -> Any: ...
+    @property
+    def payload(self) -> Any: ...
+
+
+class Found(Point, Protocol):
+    """A point that a query found."""
+
+    @property
+    def score(self) -> float: ...
+
+
+class Stored(NamedTuple):
+    """A point as the index reads it. A tuple, since a search makes hundreds of them."""
 
     point: str
     id: str
@@ -40,15 +54,31 @@ class Stored:
         return Document(text=self.text, id=self.id, metadata=self.metadata)
 
 
-def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> models.PointStruct:
+class NewPoint(NamedTuple):
+    """A point to be stored, in no engine's form yet."""
+
+    id: str
+    vector: Mapping[str, Vectors | Sparse]
+    payload: dict[str, Any]
+
+
+def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> NewPoint:
     """A record and its vectors as a point; a leg without a vector can't find the point."""
-    vector: dict[str, Any] = {}
+    vector: dict[str, Vectors | Sparse] = {}
     if dense is not None:
-        vector[DENSE] = dense.tolist()
+        vector[DENSE] = dense
     if sparse is not None and sparse.indices:
-        vector[SPARSE] = to_sparse(sparse)
+        vector[SPARSE] = sparse
     payload = {ID_KEY: record.id, TEXT_KEY: record.text, METADATA_KEY: record.metadata}
-    return _point(id=point_id(record.id), vector=vector, payload=payload)
+    return NewPoint(point_id(record.id), vector, payload)
+
+
+def to_struct(point: NewPoint) -> models.PointStruct:
+    """The same in the form that clients take."""
+    vector = {
+        name: to_sparse(value) if isinstance(value, Sparse) else value.tolist() for name, value in point.vector.items()
+    }
+    return _point(id=point.id, vector=vector, payload=point.payload)
 
 
 def to_sparse(sparse: Sparse) -> models.SparseVector:
@@ -56,16 +86,15 @@ def to_sparse(sparse: Sparse) -> models.SparseVector:
     return _sparse(indices=list(sparse.indices), values=list(sparse.values))
 
 
-def from_point(point: models.ScoredPoint | models.Record) -> Stored:
+def from_point(point: Point) -> Stored:
     """What is stored in a point. One that something else wrote may lack parts: they read as empty."""
-    payload = point.payload or {}
-    metadata = payload.get(METADATA_KEY)
-    text = payload.get(TEXT_KEY)
+    payload, own_id = point.payload or {}, str(point.id)
+    metadata, text = payload.get(METADATA_KEY), payload.get(TEXT_KEY)
     return Stored(
-        point=str(point.id),
-        id=str(payload.get(ID_KEY, point.id)),
-        text=text if isinstance(text, str) else "",
-        metadata=metadata if isinstance(metadata, dict) else {},
+        own_id,
+        str(payload.get(ID_KEY, own_id)),
+        text if isinstance(text, str) else "",
+        metadata if isinstance(metadata, dict) else {},
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from twofold.embedded import EmbeddedClient, embedded_client
-from twofold.engine.connection import AsyncConnection, Connection, SyncConnection
+from twofold.engine.connection import AsyncConnection, Connection, EmbeddedConnection, SyncConnection
 from twofold.engine.faults import translated
 from twofold.engine.remote import RemoteConnection
 from twofold.errors import CollectionNotFound, ConfigError
@@ -40,7 +40,7 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
     foreign = ({"api_key"} if api_key is not None else set()) | (set(options) - _FOLDER_OPTIONS)
     if foreign:
         raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
-    return SyncConnection(_embedded(location, create, options), str(location), owned=True)
+    return EmbeddedConnection(_embedded(location, create, options), str(location))
 
 
 def _embedded(location: str | Path, create: bool, options: dict[str, Any]) -> EmbeddedClient:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
+from twofold.engine.calls import for_client
 from twofold.engine.connection import SERVER, Connection
 from twofold.engine.faults import translated
 from twofold.engine.flow import Call, Caller
@@ -53,13 +54,13 @@ class RemoteConnection(Connection):
         return answer
 
     def _send(self, call: Call) -> Any:
-        return getattr(self._sync, call.method)(**call.arguments)
+        return getattr(self._sync, call.method)(**for_client(call))
 
     async def _asend(self, call: Call) -> Any:
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
             self._by_loop[loop] = self._make_async()
-        return await getattr(self._by_loop[loop], call.method)(**call.arguments)
+        return await getattr(self._by_loop[loop], call.method)(**for_client(call))
 
     def close(self) -> None:
         if not self.closed and self._sync is not None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from qdrant_client import models
 
 from twofold.encoders.base import Sparse, Vectors
+from twofold.engine.formulas import plain, signalled
 from twofold.engine.layout import DENSE, SPARSE, to_sparse
 from twofold.engine.quick import trusted
 from twofold.fusion import Auto, Dbsf, LegName, Rrf, Strategy
+from twofold.signals import Signals
 
 _request = trusted(models.QueryRequest)
 _prefetch = trusted(models.Prefetch)
@@ -59,57 +60,55 @@ class Ask:
     probes: Sequence[Probe]
     filter: models.Filter | None
     effort: Effort | None
+    signals: Signals | None = None
+    tag_weight: float = 0.0
+    """What having everything that the query names adds."""
+    corpus: models.Filter | None = None
+    """The documents whose words decide how rare a word is; None for the whole collection."""
+    sure: float | None = None
+    """Tell also which candidates have at least this cosine."""
 
     def leg(self, probe: Probe, depth: int, *, payload: bool, limit: int | None = None) -> models.QueryRequest:
         """The candidates of one leg, or the first of them; without payload only their ids and scores."""
         fields = self._leg(probe, depth)
         return _request(**{**fields, "limit": min(depth, limit or depth)}, with_payload=payload)
 
-    def fused(self, depth: int, limit: int) -> models.QueryRequest:
+    def fused(self, how: Any, depth: int, limit: int) -> models.QueryRequest:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
         legs = [_prefetch(**self._leg(probe, depth)) for probe in self.probes]
-        return _request(prefetch=legs, query=self.native_query(), limit=limit, with_payload=True)
+        return _request(prefetch=legs, query=how, limit=limit, with_payload=True)
 
     def _leg(self, probe: Probe, depth: int) -> dict[str, Any]:
         return {
             **probe.vector_query(),
             "score_threshold": probe.floor,
             "filter": self.filter,
-            "params": self.effort.at(depth) if self.effort and probe.leg == "dense" else None,
+            "params": self._params(probe, depth),
             "limit": depth,
         }
 
+    def _params(self, probe: Probe, depth: int) -> models.SearchParams | None:
+        if probe.leg == "dense":
+            return self.effort.at(depth) if self.effort else None
+        return None if self.corpus is None else _params(idf=models.IdfCorpusParams(corpus=self.corpus))
+
     def native_query(self) -> Any:
         """The engine's query that computes exactly this fusion, or None if it has none."""
-        if len(self.probes) != 2:
+        legs = [probe.leg for probe in self.probes]
+        if set(legs) != {"dense", "lexical"}:
             return None
+        if isinstance(self.fusion, Auto) and self.fusion.background is not None:
+            places = {name: tuple(n for n, leg in enumerate(legs) if leg == name) for name in ("dense", "lexical")}
+            terms = next(probe.terms for probe in self.probes if probe.leg == "lexical")
+            shape = (self.fusion, self.fusion.background, places["dense"], places["lexical"], terms)
+            return plain(*shape) if self.signals is None else signalled(*shape, self.signals, self.tag_weight)
+        return self._rank_fusion() if self.signals is None else None
+
+    def _rank_fusion(self) -> Any:
         equal = self.fusion.weights == (1.0, 1.0)
         if isinstance(self.fusion, Rrf) and equal:
             # The engine computes 1 / (rank + k - 1); its weighted form is another function than Σ w / (k + rank).
             return models.RrfQuery(rrf=models.Rrf(k=self.fusion.k + 1))
         if isinstance(self.fusion, Dbsf) and equal:
             return models.FusionQuery(fusion=models.Fusion.DBSF)
-        if isinstance(self.fusion, Auto) and self.fusion.background is not None:
-            terms = max(probe.terms for probe in self.probes)
-            return _auto_formula(self.fusion, self.fusion.background, tuple(probe.leg for probe in self.probes), terms)
         return None
-
-
-@lru_cache(maxsize=256)
-def _auto_formula(fusion: Auto, background: float, legs: tuple[LegName, ...], terms: int) -> models.FormulaQuery:
-    cosine, bm25 = f"$score[{legs.index('dense')}]", f"$score[{legs.index('lexical')}]"
-    # max(0, x) = (x + |x|) / 2: older servers have no max.
-    above = models.SumExpression(sum=[cosine, -background])
-    positive = models.SumExpression(sum=[above, models.AbsExpression(abs=above)])
-    saturated = models.DivExpression(
-        div=models.DivParams(left=bm25, right=models.SumExpression(sum=[bm25, fusion.half(terms)]))
-    )
-    return models.FormulaQuery(
-        formula=models.SumExpression(
-            sum=[
-                models.MultExpression(mult=[fusion.weight("dense") / (2 * (1 - background)), positive]),
-                models.MultExpression(mult=[fusion.weight("lexical"), saturated]),
-            ]
-        ),
-        defaults={cosine: background, bm25: 0.0},
-    )

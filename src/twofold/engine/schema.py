@@ -13,6 +13,7 @@ from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, TEXT_KEY, metadata_
 from twofold.errors import ConfigError
 
 FORMAT = 1
+_TENANT = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,9 @@ def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
         )
     for field, kind in settings.payload_indexes.items():
         try:
-            indexes[metadata_key(field)] = models.PayloadSchemaType(kind)
+            indexes[metadata_key(field)] = _TENANT if kind == "tenant" else models.PayloadSchemaType(kind)
         except ValueError:
-            known = ", ".join(kind.value for kind in models.PayloadSchemaType)
+            known = ", ".join([*(kind.value for kind in models.PayloadSchemaType), "tenant"])
             raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {known}") from None
     return indexes
 

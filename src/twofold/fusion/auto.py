@@ -51,6 +51,8 @@ class Auto(Strategy):
         if leg.name == "dense":
             nothing = _lowest(scores) if self.background is None else self.background
             return [max(0.0, score - nothing) / max(1 - nothing, 1e-6) for score in scores]
+        if leg.name == "tags":  # shares from 0 to 1 as they are
+            return scores
         half = self.half(leg.terms)
         return [max(0.0, score) / (max(0.0, score) + half) for score in scores]
 

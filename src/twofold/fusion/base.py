@@ -17,7 +17,7 @@ from twofold.errors import InvalidQuery
 T = TypeVar("T")
 _NOISE = 1.5e-6  # wider than the last of eight digits, so that noise that rounding enlarges is still noise
 
-LegName: TypeAlias = Literal["dense", "lexical"]
+LegName: TypeAlias = Literal["dense", "lexical", "tags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Leg:
     hits: Sequence[tuple[str, float]]
     terms: int = 1
     """How many different terms the query has, for the lexical leg."""
+    weight: float | None = None
+    """What it weighs; None for the legs that the strategy has a weight for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Strategy(ABC):
         """One ranking of everything that any leg found, ordered by (score, id)."""
         parts: dict[str, dict[str, float]] = {}
         for leg in legs:
-            weight = self.weight(leg.name)
+            weight = self.weight(leg.name) if leg.weight is None else leg.weight
             for (identity, _), value in zip(leg.hits, self.normalise(leg), strict=True):
                 parts.setdefault(identity, {})[leg.name] = weight * value
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())

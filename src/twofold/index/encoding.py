@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from twofold.config import SearchConfig
-from twofold.encoders.base import Sparse, Vectors, check_dense
+from twofold.encoders.base import Sparse, Vectors, blend, check_dense
 from twofold.encoders.cache import LRU
 from twofold.engine.flow import Flow, Work
 from twofold.engine.requests import Probe
 from twofold.fusion import LegName, Strategy
 from twofold.index.opening import Ready
+from twofold.index.queries import Query
 
+HINTED = 0.6
+"""What a word that was probably meant weighs, where one that was written weighs 1."""
 _LEGS: tuple[LegName, LegName] = ("dense", "lexical")
 
 
@@ -24,27 +27,35 @@ class QueryEncoder:
         self._ready = ready
         self._vectors: LRU[Vectors] = LRU(cache_size)
 
-    def probes(self, text: str, fusion: Strategy, config: SearchConfig, reasons: list[str]) -> Flow[list[Probe]]:
+    def probes(self, text: str, fusion: Strategy, query: Query, reasons: list[str]) -> Flow[list[Probe]]:
         """The legs that this query can use. If all that were wanted fail, the other stands in."""
         wanted = [leg for leg in _LEGS if fusion.weight(leg) > 0]
-        probes = yield from self._encode(wanted, text, config, reasons)
+        probes = yield from self._encode(wanted, text, query, reasons)
         if not probes:
             others = [leg for leg in _LEGS if leg not in wanted]
-            probes = yield from self._encode(others, text, config, reasons)
-        return probes
+            probes = yield from self._encode(others, text, query, reasons)
+        return [*probes, *(yield from self._named(probes, query))]
 
-    def _encode(
-        self, legs: Sequence[LegName], text: str, config: SearchConfig, reasons: list[str]
-    ) -> Flow[list[Probe]]:
+    def _named(self, probes: Sequence[Probe], query: Query) -> Flow[list[Probe]]:
+        """The lexical leg once more, for the words of what the query names alone."""
+        words = [probe for probe in probes if probe.leg == "lexical"]
+        if not words or query.extras is None or not query.extras.named:
+            return []
+        vector = yield from self._encode_sparse(query.extras.named, "")
+        return [replace(words[0], vector=vector)] if vector.indices else []
+
+    def _encode(self, legs: Sequence[LegName], text: str, query: Query, reasons: list[str]) -> Flow[list[Probe]]:
         probes = []
+        config, hint = query.config, query.extras.hint if query.extras else ""
         for leg in legs:
             unusable = self._ready.no_dense if leg == "dense" else self._ready.no_lexical
             if unusable:
                 reasons.append(unusable)
                 continue
-            encode = self._encode_dense if leg == "dense" else self._encode_sparse
             try:
-                vector = yield from encode(text)
+                vector = yield from (
+                    self._encode_dense(text, query) if leg == "dense" else self._encode_sparse(text, hint)
+                )
             except Exception as error:  # whatever a model raises, the other leg goes on
                 reasons.append(f"the {leg} encoder failed: {type(error).__name__}: {error}")
                 continue
@@ -54,8 +65,8 @@ class QueryEncoder:
             probes.append(Probe(leg, vector, config.min_semantic if leg == "dense" else config.min_lexical))
         return probes
 
-    def _encode_dense(self, text: str) -> Flow[Vectors]:
-        cached = self._vectors.get(text)
+    def _encode_dense(self, text: str, query: Query) -> Flow[Vectors]:
+        cached = self._vectors.get(text) if query.vector is None else query.vector
         if cached is not None:
             return cached
         encoder = self._ready.dense
@@ -65,6 +76,7 @@ class QueryEncoder:
         self._vectors.put(text, vector)
         return vector
 
-    def _encode_sparse(self, text: str) -> Flow[Sparse]:
-        vector: Sparse = yield Work(lambda: self._ready.sparse.embed_query(text))
+    def _encode_sparse(self, text: str, hint: str) -> Flow[Sparse]:
+        embed = self._ready.sparse.embed_query
+        vector: Sparse = yield Work(lambda: blend([(embed(text), 1.0), (embed(hint), HINTED)]) if hint else embed(text))
         return vector

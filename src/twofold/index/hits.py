@@ -18,7 +18,7 @@ def to_hits(
     name = "text" if mode == "text" else fusion.name
     explanations: Sequence[Explanation | None] = [None] * len(page)
     if matched is not None:
-        explanations = [_explain(row, found, name) for row, found in zip(page, matched, strict=True)]
+        explanations = [_explain(row, found, name, fusion.alpha) for row, found in zip(page, matched, strict=True)]
     return tuple(
         Hit(
             id=row.stored.id,
@@ -32,7 +32,7 @@ def to_hits(
     )
 
 
-def _explain(row: Row, matched: tuple[str, ...], fusion: str) -> Explanation:
+def _explain(row: Row, matched: tuple[str, ...], fusion: str, alpha: float) -> Explanation:
     dense, lexical = row.places.get("dense"), row.places.get("lexical")
     return Explanation(
         fusion=fusion,
@@ -44,4 +44,12 @@ def _explain(row: Row, matched: tuple[str, ...], fusion: str) -> Explanation:
         lexical_part=row.parts.get("lexical", 0.0),
         matched_words=matched,
         final_score=row.score,
+        tag_boost=row.parts.get("tags", 0.0),
+        matched_tags=tuple(str(match.value) for match in row.matches),
+        recency_factor=row.factors.recency,
+        popularity_factor=row.factors.popularity,
+        importance_factor=row.factors.importance,
+        pinned_factor=row.factors.pinned,
+        type_factor=row.factors.type,
+        alpha=alpha,
     )

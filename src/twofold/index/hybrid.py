@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -14,15 +15,17 @@ from twofold.documents import Document, DocumentLike
 from twofold.engine.connection import AsyncConnection, Connection
 from twofold.engine.flow import Flow, arun, run
 from twofold.engine.locations import connect
-from twofold.errors import IndexClosed
+from twofold.errors import IndexClosed, InvalidQuery
 from twofold.fusion import FusionLike
-from twofold.index import access, writing
+from twofold.index import access, by_vector, diverse, tuning, writing
 from twofold.index.access import FilterLike
-from twofold.index.opening import Ready, Wish, prepare
+from twofold.index.opening import Wish, prepare
 from twofold.index.progress import ProgressLike, reporting
 from twofold.index.queries import Query, check_query
 from twofold.index.searching import Searcher
 from twofold.results import IndexInfo, SearchResult
+from twofold.tuning import Calibration, Tuning, as_pairs
+from twofold.tuning.pairs import PairLike
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -49,7 +52,6 @@ class HybridIndex:
         self._config = config
         self._cache_size = cache_size
         self._searcher: Searcher | None = None
-        self._ready: Ready | None = None
         self._opening = Lock()
 
     # --- opening and closing -------------------------------------------------------------------
@@ -131,6 +133,24 @@ class HybridIndex:
             await index._aprepare()
         return index
 
+    def beside(self, collection: str, *, settings: CollectionSettings | None = None) -> HybridIndex:
+        """Another collection at the same place, with the same models. It lives as long as this index is open."""
+        wish = replace(self._wish, collection=collection, settings=settings or CollectionSettings(), adopt=False)
+        other = HybridIndex(self._connection, wish, self._config, self._cache_size)
+        if not self.awaited_only:
+            other._prepare()
+        return other
+
+    @property
+    def collection(self) -> str:
+        """The name of the collection."""
+        return self._wish.collection
+
+    @property
+    def closed(self) -> bool:
+        """It has been closed, and can't be used any more."""
+        return self._connection.closed
+
     def close(self) -> None:
         """Let go of the engine. A client that you brought stays open; closing twice is fine."""
         self._connection.close()
@@ -181,8 +201,7 @@ class HybridIndex:
             The ids, in the order of the documents.
         """
         with reporting(documents, progress) as report:
-            flow = writing.add(self._prepare(), documents, ids, metadatas, batch_size, report)
-            return run(flow, self._connection)
+            return self.perform(lambda s: writing.add(s.ready, documents, ids, metadatas, batch_size, report))
 
     async def aadd(
         self,
@@ -195,17 +214,15 @@ class HybridIndex:
     ) -> list[str]:
         """`add` without blocking the event loop."""
         with reporting(documents, progress) as report:
-            ready = await self._aprepare()
-            flow = writing.add(ready, documents, ids, metadatas, batch_size, report)
-            return await arun(flow, self._connection)
+            return await self.aperform(lambda s: writing.add(s.ready, documents, ids, metadatas, batch_size, report))
 
     def delete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete documents by id or by filter, and say how many there were."""
-        return run(access.delete(self._prepare(), ids, filter), self._connection)
+        return self.perform(lambda s: access.delete(s.ready, ids, filter))
 
     async def adelete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """`delete` without blocking the event loop."""
-        return await arun(access.delete(await self._aprepare(), ids, filter), self._connection)
+        return await self.aperform(lambda s: access.delete(s.ready, ids, filter))
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -241,8 +258,7 @@ class HybridIndex:
         """
         checked = self._query(query, k, offset, filter, explain, fusion=fusion, alpha=alpha, depth=depth,
                               min_score=min_score, min_semantic=min_semantic, min_lexical=min_lexical)  # fmt: skip
-        self._prepare()
-        return run(self._search(checked), self._connection)
+        return self.perform(lambda s: s.search(checked))
 
     async def asearch(
         self,
@@ -262,8 +278,108 @@ class HybridIndex:
         """`search` without blocking the event loop."""
         checked = self._query(query, k, offset, filter, explain, fusion=fusion, alpha=alpha, depth=depth,
                               min_score=min_score, min_semantic=min_semantic, min_lexical=min_lexical)  # fmt: skip
-        await self._aprepare()
-        return await arun(self._search(checked), self._connection)
+        return await self.aperform(lambda s: s.search(checked))
+
+    def search_by_vector(
+        self,
+        vector: Sequence[float],
+        k: int = 10,
+        *,
+        offset: int = 0,
+        filter: FilterLike | None = None,
+        depth: int | None = None,
+        min_score: float | None = None,
+        min_semantic: float | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """Find the documents nearest to a vector: what `search` does with alpha=1 and a text of that vector.
+
+        Args:
+            vector: What to look for, made with the model of the index.
+            k: How many hits at most.
+            offset: How many of the best to skip, for the next page.
+            filter: What a hit's metadata must fulfil, as for `search`.
+            depth: How many candidates to look at.
+            min_score: Leave out hits below this final score.
+            min_semantic: Leave out hits below this cosine similarity.
+            explain: Say for each hit where its score comes from.
+        """
+        checked = self._query("", k, offset, filter, explain, alpha=1.0, depth=depth, min_score=min_score,
+                              min_semantic=min_semantic)  # fmt: skip
+        return self.perform(lambda s: by_vector.search(s, checked, vector))
+
+    async def asearch_by_vector(
+        self,
+        vector: Sequence[float],
+        k: int = 10,
+        *,
+        offset: int = 0,
+        filter: FilterLike | None = None,
+        depth: int | None = None,
+        min_score: float | None = None,
+        min_semantic: float | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """`search_by_vector` without blocking the event loop."""
+        checked = self._query("", k, offset, filter, explain, alpha=1.0, depth=depth, min_score=min_score,
+                              min_semantic=min_semantic)  # fmt: skip
+        return await self.aperform(lambda s: by_vector.search(s, checked, vector))
+
+    def search_diverse(
+        self,
+        query: str | Sequence[float],
+        k: int = 10,
+        *,
+        diversity: float = 0.5,
+        candidates: int = 50,
+        filter: FilterLike | None = None,
+        fusion: FusionLike | None = None,
+        alpha: float | None = None,
+        depth: int | None = None,
+        min_score: float | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """Find documents that fit the query and differ from each other (maximal marginal relevance).
+
+        Args:
+            query: What to look for: a text, found by meaning and words, or a vector.
+            k: How many hits at most.
+            diversity: From 0, the ranking of `search`, to 1, as different as possible.
+            candidates: How many of the best to choose from.
+            filter: What a hit's metadata must fulfil, as for `search`.
+            fusion: The strategy, for a text.
+            alpha: From 0, words only, to 1, meaning only; for a text.
+            depth: How many candidates each leg brings.
+            min_score: Leave out hits below this final score.
+            explain: Say for each hit where its score comes from.
+
+        Returns:
+            The hits in the order in which they were chosen; their scores are those of `search`.
+        """
+        text, vector = _text_or_vector(query)
+        checked = self._query(text, k, 0, filter, explain, fusion=fusion, alpha=alpha if vector is None else 1.0,
+                              depth=depth, min_score=min_score)  # fmt: skip
+        return self.perform(lambda s: diverse.search(s, checked, vector, candidates, diversity))
+
+    async def asearch_diverse(
+        self,
+        query: str | Sequence[float],
+        k: int = 10,
+        *,
+        diversity: float = 0.5,
+        candidates: int = 50,
+        filter: FilterLike | None = None,
+        fusion: FusionLike | None = None,
+        alpha: float | None = None,
+        depth: int | None = None,
+        min_score: float | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """`search_diverse` without blocking the event loop."""
+        text, vector = _text_or_vector(query)
+        checked = self._query(text, k, 0, filter, explain, fusion=fusion, alpha=alpha if vector is None else 1.0,
+                              depth=depth, min_score=min_score)  # fmt: skip
+        return await self.aperform(lambda s: diverse.search(s, checked, vector, candidates, diversity))
 
     @overload
     def get(self, ids: str) -> Document | None: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
@@ -271,7 +387,7 @@ class HybridIndex:
     def get(self, ids: Sequence[str]) -> list[Document | None]: ...
     def get(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """A document by id, or several: None in the place of one that isn't there."""
-        return run(access.get(self._prepare(), ids), self._connection)
+        return self.perform(lambda s: access.get(s.ready, ids))
 
     @overload
     async def aget(self, ids: str) -> Document | None: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
@@ -279,23 +395,23 @@ class HybridIndex:
     async def aget(self, ids: Sequence[str]) -> list[Document | None]: ...
     async def aget(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """`get` without blocking the event loop."""
-        return await arun(access.get(await self._aprepare(), ids), self._connection)
+        return await self.aperform(lambda s: access.get(s.ready, ids))
 
     def count(self, filter: FilterLike | None = None) -> int:
         """How many documents there are, or match a filter."""
-        return run(access.count(self._prepare(), filter), self._connection)
+        return self.perform(lambda s: access.count(s.ready, filter))
 
     async def acount(self, filter: FilterLike | None = None) -> int:
         """`count` without blocking the event loop."""
-        return await arun(access.count(await self._aprepare(), filter), self._connection)
+        return await self.aperform(lambda s: access.count(s.ready, filter))
 
     def info(self) -> IndexInfo:
         """What the index is made of: models, legs, settings, number of documents."""
-        return run(access.info(self._prepare(), self._connection.location), self._connection)
+        return self.perform(lambda s: access.info(s.ready, self._connection.location))
 
     async def ainfo(self) -> IndexInfo:
         """`info` without blocking the event loop."""
-        return await arun(access.info(await self._aprepare(), self._connection.location), self._connection)
+        return await self.aperform(lambda s: access.info(s.ready, self._connection.location))
 
     def optimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
         """Build the search graph now, which makes searches of a large folder index several times faster.
@@ -303,11 +419,54 @@ class HybridIndex:
         It happens by itself in quiet moments once it pays (unless opened with optimize="manual"), and a server does
         so on its own: then this does nothing and says False. Reading and writing go on meanwhile.
         """
-        return run(access.optimize(self._prepare(), progress), self._connection)
+        return self.perform(lambda s: access.optimize(s.ready, progress))
 
     async def aoptimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
         """`optimize` without blocking the event loop; `progress` is called from a worker thread."""
-        return await arun(access.optimize(await self._aprepare(), progress), self._connection)
+        return await self.aperform(lambda s: access.optimize(s.ready, progress))
+
+    # --- fitting it to the collection ----------------------------------------------------------
+
+    def tune(self, pairs: Iterable[PairLike], *, progress: ProgressLike = False) -> Tuning:
+        """Find the fusion that suits this collection from queries whose answers are known, and keep it.
+
+        It is judged by cross-validation, and only replaces the default where it is surely better. It is kept in the
+        collection: whoever opens it searches with it, unless a call names a fusion or an alpha. `untune` undoes it.
+
+        Args:
+            pairs: (query, id or ids of the answers), or mappings with `query`, `relevant` and perhaps `filter`.
+                Thirty are a start, a hundred are good.
+            progress: True for a progress bar, or a function that gets (done, total).
+        """
+        known = as_pairs(pairs)
+        with reporting(known, progress) as advance:
+            return self.perform(lambda s: tuning.tune(s, self._config, known, advance))
+
+    async def atune(self, pairs: Iterable[PairLike], *, progress: ProgressLike = False) -> Tuning:
+        """`tune` without blocking the event loop."""
+        known = as_pairs(pairs)
+        with reporting(known, progress) as advance:
+            return await self.aperform(lambda s: tuning.tune(s, self._config, known, advance))
+
+    def calibrate(self) -> Calibration:
+        """See from the stored texts alone how far meaning can be trusted here, and keep that in the collection.
+
+        For a model that Twofold doesn't know this finds the cosine of unrelated texts, with which scores mean the same
+        from query to query. And where the model can't tell these texts apart, words count more. `untune` undoes it.
+        """
+        return self.perform(tuning.look)
+
+    async def acalibrate(self) -> Calibration:
+        """`calibrate` without blocking the event loop."""
+        return await self.aperform(tuning.look)
+
+    def untune(self) -> bool:
+        """Forget what `tune` and `calibrate` found. False if there is nothing to forget."""
+        return self.perform(tuning.untune)
+
+    async def auntune(self) -> bool:
+        """`untune` without blocking the event loop."""
+        return await self.aperform(tuning.untune)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -324,34 +483,43 @@ class HybridIndex:
             explain=explain,
         )
 
-    def _search(self, query: Query) -> Flow[SearchResult]:
-        if self._searcher is None:
-            raise IndexClosed("the index is not open")
-        return self._searcher.search(query)
+    def perform(self, make: Callable[[Searcher], Flow[T]]) -> T:
+        """Run a flow on the open collection, blocking. Not for direct use: `Memory` and the adapters build on it."""
+        return run(make(self._prepare()), self._connection)
 
-    def _prepare(self) -> Ready:
+    async def aperform(self, make: Callable[[Searcher], Flow[T]]) -> T:
+        """`perform` without blocking the event loop."""
+        return await arun(make(await self._aprepare()), self._connection)
+
+    @property
+    def dense_model(self) -> str | None:
+        """The name of the model for meaning; None where the first awaited call has yet to tell."""
+        return None if self._searcher is None else self._searcher.ready.dense.name
+
+    @property
+    def awaited_only(self) -> bool:
+        """Opened on the user's own `AsyncQdrantClient`, which only the async methods can use."""
+        return isinstance(self._connection, AsyncConnection)
+
+    def _prepare(self) -> Searcher:
         """Create or check the collection, once."""
         with self._opening:
-            if self._ready is None:
+            if self._searcher is None:
                 flow = prepare(self._wish, self._connection.capabilities)
-                self._opened(run(flow, self._connection))
-        return self._state()
+                self._searcher = Searcher(run(flow, self._connection), self._cache_size)
+        return self._open_searcher()
 
-    async def _aprepare(self) -> Ready:
+    async def _aprepare(self) -> Searcher:
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
-        if self._ready is None:
+        if self._searcher is None:
             flow = prepare(self._wish, self._connection.capabilities)
-            self._opened(await arun(flow, self._connection))
-        return self._state()
+            self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
+        return self._open_searcher()
 
-    def _opened(self, ready: Ready) -> None:
-        self._searcher = Searcher(ready, self._cache_size)
-        self._ready = ready
-
-    def _state(self) -> Ready:
-        if self._ready is None or self._connection.closed:
+    def _open_searcher(self) -> Searcher:
+        if self._searcher is None or self._connection.closed:
             raise IndexClosed(f"the index on {self._connection.location} is closed: open it again")
-        return self._ready
+        return self._searcher
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:
@@ -360,3 +528,9 @@ class HybridIndex:
         except BaseException:
             self._connection.close()
             raise
+
+
+def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:
+    if query is None:  # as a vector, None would stand for "there is none"
+        raise InvalidQuery("the query must be a text or a vector, got None")
+    return (query, None) if isinstance(query, str) else ("", query)

@@ -25,6 +25,7 @@ from twofold.index.indexes import PayloadIndexes
 log = logging.getLogger("twofold")
 
 OLDEST_SERVER = (1, 16)
+_CORPUS_IDF = (1, 19)
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Ready:
     no_lexical: str | None
     notes: tuple[str, ...] = ()
     """What every result of this collection should say."""
+    corpus_idf: bool = True
+    """The engine can take how rare words are from a part of the collection."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
 
@@ -72,8 +75,7 @@ class Ready:
 
 def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
     """Everything between a location and the first search."""
-    if engine.versioned:
-        yield from _check_version()
+    version = (yield from _check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
         if not wish.create:
             raise CollectionNotFound(
@@ -85,6 +87,8 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
     dense, sparse = encoders
     dim: int = yield Work(lambda: _dimension(schema.record, dense))
     ready = _check(wish.collection, schema, engine, dense, dim, sparse)
+    if version is not None and version < _CORPUS_IDF:
+        ready = replace(ready, corpus_idf=False)
     if schema.record is None and (wish.adopt or not schema.points):
         yield from calls.note(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
     elif schema.record is None:
@@ -97,16 +101,18 @@ def _dimension(record: Mapping[str, Any] | None, dense: DenseEncoder) -> int:
     return measure(dense) if record is None else int(record["dense"]["dim"])
 
 
-def _check_version() -> Flow[None]:
+def _check_version() -> Flow[tuple[int, int] | None]:
     version = yield from calls.server_version()
     numbers = re.match(r"(\d+)\.(\d+)", version)
-    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_SERVER:
+    found = (int(numbers[1]), int(numbers[2])) if numbers else None
+    if found and found < OLDEST_SERVER:
         raise EngineError(
             f"this Qdrant server is {version}, and Twofold needs {OLDEST_SERVER[0]}.{OLDEST_SERVER[1]} or newer: "
             "upgrade the server",
             operation="info",
             location=version,
         )
+    return found
 
 
 def _create(wish: Wish, engine: Capabilities) -> Flow[None]:

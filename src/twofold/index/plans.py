@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from qdrant_client import models
 
-from twofold.engine.layout import Stored, from_point
+from twofold.engine.layout import Found, Stored, from_point
 from twofold.engine.requests import Ask, Probe
 from twofold.fusion import Leg, LegName, settle
+from twofold.signals import Factors, Match
+
+_NO_FACTORS = Factors()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a leg found a document."""
 
     score: float
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+_NOWHERE: Mapping[LegName, Place] = MappingProxyType({})
+
+
+class Row(NamedTuple):
     """A candidate: the document, its final score and, where known, how it came about."""
 
     stored: Stored
     score: float
     tie: float
     """What the order was decided by, before the document's id."""
-    places: Mapping[LegName, Place] = field(default_factory=dict)
-    parts: Mapping[str, float] = field(default_factory=dict)
+    places: Mapping[LegName, Place] = _NOWHERE
+    parts: Mapping[str, float] = MappingProxyType({})
+    factors: Factors = _NO_FACTORS
+    matches: tuple[Match, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,21 +48,24 @@ class ClientPlan:
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
         """One request for each leg, with everything a hit needs. With nothing to fuse, no more than is shown."""
-        enough = limit if len(self.ask.probes) == 1 and self.ask.fusion.steady else None
+        alone = len(self.ask.probes) == 1 and self.ask.fusion.steady and self.ask.signals is None
+        enough = limit if alone else None
         return [self.ask.leg(probe, depth, payload=True, limit=enough) for probe in self.ask.probes]
 
-    def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
+    def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The legs' candidates as one ranking."""
-        stored = {str(p.id): from_point(p) for points in answers for p in points}
-        legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers, strict=True)]
-        places = _places(legs)
-        fused = {f.id: f for f in self.ask.fusion.fuse(legs)}
-        # A leg alone keeps its own order, also where the fusion's scores are equal (all below the background).
-        deciding = legs[0].hits if len(legs) == 1 else [(f.id, f.score) for f in fused.values()]
-        return [
-            Row(stored[i], fused[i].score, tie, places[i], fused[i].parts)
-            for i, tie in settle(deciding, lambda i: stored[i].id)
-        ]
+        found = [[(from_point(point), point.score) for point in points] for points in answers]
+        stored = {each.point: each for points in found for each, _ in points}
+        legs = _legs(self.ask, [[(each.point, score) for each, score in points] for points in found])
+        rows = _fuse(self.ask, legs, stored)
+        if len(legs) > 1:
+            settled = settle([(row, row.score) for row in rows.values()], lambda row: row.stored.id)
+            return [row._replace(score=score, tie=score) for row, score in settled]
+        # A leg alone keeps its own order where scores are equal (all below the background).
+        alone = [rows[i]._replace(tie=score) for i, score in settle(legs[0].hits, lambda i: stored[i].id)]
+        if self.ask.signals is None:
+            return alone
+        return sorted((row._replace(tie=row.score) for row in alone), key=lambda row: -row.score)
 
 
 @dataclass(frozen=True)
@@ -62,32 +73,84 @@ class NativePlan:
     """The engine fuses. To explain the result, both legs travel in the same batch, ids and scores only."""
 
     ask: Ask
+    how: Any
+    """The engine's query that fuses."""
     explain: bool
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
         """The fused request, and the bare legs if they are to be shown."""
-        bare = self.ask.probes if self.explain else ()
-        return [self.ask.fused(depth, limit), *(self.ask.leg(probe, depth, payload=False) for probe in bare)]
+        bare = [self.ask.leg(probe, depth, payload=False) for probe in self._bare()]
+        return [self.ask.fused(self.how, depth, limit), *bare]
 
-    def read(self, answers: Sequence[Sequence[models.ScoredPoint]]) -> list[Row]:
+    def _bare(self) -> Sequence[Probe]:
+        """The legs that travel along: all of them to explain, the nearest of the dense one for a floor."""
+        if self.explain or self.ask.sure is None:
+            return self.ask.probes if self.explain else ()
+        dense = next(probe for probe in self.ask.probes if probe.leg == "dense")
+        return [replace(dense, floor=self.ask.sure)]
+
+    def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        settled = settle(((point, point.score) for point in answers[0]), lambda point: from_point(point).id)
+        settled = settle([(from_point(point), point.score) for point in answers[0]], lambda stored: stored.id)
         if not self.explain:
-            return [Row(from_point(point), score, score) for point, score in settled]
-        legs = [_leg(probe, points) for probe, points in zip(self.ask.probes, answers[1:], strict=True)]
-        places = _places(legs)
-        parts = {fused.id: fused.parts for fused in self.ask.fusion.fuse(legs)}
+            near = [(str(point.id), point.score) for points in answers[1:] for point in points]
+            places = _places([Leg("dense", near)])
+            return [Row(stored, score, score, places.get(stored.point, _NOWHERE)) for stored, score in settled]
+        legs = _legs(self.ask, [[(str(point.id), point.score) for point in points] for points in answers[1:]])
+        shown = {stored.point: stored for stored, _ in settled}
+        rows = _fuse(self.ask, legs, shown)
         return [
-            Row(from_point(point), score, score, places.get(str(point.id), {}), parts.get(str(point.id), {}))
-            for point, score in settled
+            rows.get(stored.point, Row(stored, score, score))._replace(score=score, tie=score)
+            for stored, score in settled
         ]
 
 
 Plan = ClientPlan | NativePlan
 
 
-def _leg(probe: Probe, points: Sequence[models.ScoredPoint]) -> Leg:
-    return Leg(probe.leg, [(str(point.id), point.score) for point in points], probe.terms)
+def _legs(ask: Ask, found: Sequence[list[tuple[str, float]]]) -> list[Leg]:
+    """What each leg found. A leg that was also asked for what the query names is one leg still: the better counts."""
+    legs: dict[LegName, Leg] = {}
+    for probe, hits in zip(ask.probes, found, strict=True):
+        if probe.leg in legs:
+            known = dict(legs[probe.leg].hits)
+            better = {i: max(score, known.get(i, score)) for i, score in hits}
+            hits = sorted({**known, **better}.items(), key=lambda hit: -hit[1])
+        terms = legs[probe.leg].terms if probe.leg in legs else probe.terms
+        legs[probe.leg] = Leg(probe.leg, hits, terms)
+    return list(legs.values())
+
+
+def _fuse(ask: Ask, legs: Sequence[Leg], stored: Mapping[str, Stored]) -> dict[str, Row]:
+    """The documents with their scores, and with their signals if there are any."""
+    places = _places(legs)
+    fused = ask.fusion.fuse([*legs, *_tag_leg(ask, stored)])
+    if ask.signals is None:
+        return {f.id: Row(stored[f.id], f.score, f.score, places[f.id], f.parts) for f in fused if f.id in stored}
+    alpha, best = ask.fusion.alpha, ask.fusion.ceiling() * sum(ask.fusion.weights)
+    rows = {}
+    for each in fused:
+        if each.id in stored:
+            weighed = ask.signals.weigh(each.parts, stored[each.id].metadata, alpha, best)
+            rows[each.id] = Row(
+                stored[each.id],
+                weighed.score,
+                weighed.score,
+                places.get(each.id, {}),
+                weighed.parts,
+                weighed.factors,
+                weighed.matches,
+            )
+    return rows
+
+
+def _tag_leg(ask: Ask, stored: Mapping[str, Stored]) -> list[Leg]:
+    """The documents that have something of what the query names, most of it first."""
+    if ask.signals is None or not ask.tag_weight:
+        return []
+    shares = [(i, ask.signals.tag_score(each.metadata)) for i, each in stored.items()]
+    named = sorted(((i, share) for i, share in shares if share > 0), key=lambda hit: (-hit[1], stored[hit[0]].id))
+    return [Leg("tags", named, weight=ask.tag_weight)] if named else []
 
 
 def _places(legs: Sequence[Leg]) -> dict[str, dict[LegName, Place]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,43 @@ from pydantic import ValidationError
 from qdrant_client import models
 
 from twofold.config import SearchConfig
+from twofold.encoders.base import Vectors
+from twofold.engine.layout import Stored
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
 from twofold.fusion import Strategy, resolve
+from twofold.signals import Signals
 
 _MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a hit must have: this final score, or else this cosine."""
+
+    score: float
+    cosine: float | None = None
+    """Meaning alone is enough from here on; None if it never is."""
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a search takes into account besides the text of the query."""
+
+    signals: Signals
+    hint: str = ""
+    """Words to look for as well, at less weight: what mistyped ones were meant to be."""
+    named: str = ""
+    """The words of what the query names. They are looked for by themselves too, so that documents which have them are
+    found even where others match the rest of the query better."""
+    corpus: Node | None = None
+    """The documents whose words decide how rare a word is; None for the whole collection."""
+    floor: Floor | None = None
+    """Hits below it are left out where both legs took part and the query sets no other floor."""
+    screen: Callable[[Stored], str | None] = lambda stored: None
+    """Why a row can't be handed out, None if it can."""
+    words_of: Callable[[Stored], str] = lambda stored: stored.text
+    """The text whose words find a document."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +61,9 @@ class Query:
     config: SearchConfig
     """Everything else; its own `fusion` has been replaced by the one above."""
     explain: bool
+    extras: Extras | None = None
+    vector: Vectors | None = None
+    """What the dense leg looks for, instead of the text's own vector."""
 
     @property
     def need(self) -> int:

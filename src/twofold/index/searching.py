@@ -9,17 +9,19 @@ from dataclasses import replace
 from qdrant_client import models
 
 from twofold.engine import calls
+from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import TEXT_KEY, Stored, from_point
 from twofold.engine.requests import Ask, Effort, Probe
-from twofold.fusion import Strategy, settle
+from twofold.fusion import Auto, LegName, Strategy, settle
 from twofold.index.encoding import QueryEncoder
 from twofold.index.hits import to_hits
 from twofold.index.opening import Ready
 from twofold.index.plans import ClientPlan, NativePlan, Plan, Row
-from twofold.index.queries import Query
-from twofold.results import Mode, SearchResult
+from twofold.index.queries import Floor, Query
+from twofold.results import Mode, Problem, SearchResult
 from twofold.text import clean_query, plain_matches, words
+from twofold.tuning import Calibration, restore
 
 log = logging.getLogger("twofold")
 
@@ -34,52 +36,105 @@ class Searcher:
     """The search of one open collection. Remembers what it has already logged."""
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
-        self._ready = ready
         self._encoder = QueryEncoder(ready, cache_size)
         self._fitted: dict[Strategy, Strategy] = {}
+        self.tuned: Strategy | None = None
+        self.calibration: Calibration | None = None
+        self.adopt(ready)
         self._said: set[str] = set()
 
     def search(self, query: Query) -> Flow[SearchResult]:
         """Answer a query."""
         text, note = clean_query(query.text, query.config.max_query_chars)
-        if not text or query.k == 0:
+        if (not text and query.vector is None) or query.k == 0:
             return SearchResult((), "hybrid", query=query.text)
         reasons = [note] if note else []
         fusion = self._fit(query.fusion)
-        probes = yield from self._encoder.probes(text, fusion, query.config, reasons)
-        by_words_alone = fusion.weight("dense") == 0
-        if len(probes) == 1:  # all the weight on the only leg there is
-            fusion = fusion.with_alpha(1.0 if probes[0].leg == "dense" else 0.0)
+        probes = yield from self._encoder.probes(text, fusion, query, reasons)
+        by_words_alone, words_weight = fusion.weight("dense") == 0, fusion.weight("lexical")
+        legs = list(dict.fromkeys(probe.leg for probe in probes))
+        if len(legs) == 1:  # all the weight on the only leg there is
+            fusion = fusion.with_alpha(1.0 if legs[0] == "dense" else 0.0)
         query = replace(query, fusion=fusion)
-        where = yield from self._ready.indexes.serve(query.where, create=query.config.auto_index)
-        mode = _mode(probes)
-        rows = (yield from self._rank(query, probes, where)) if probes else []
+        where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
+        mode = _mode(legs)
+        ask = self._asking(query, probes, where, words_weight)
+        rows = (yield from self._rank(query, ask)) if probes else []
         helpless = not probes or (mode == "lexical" and not by_words_alone)
         if helpless and not rows and query.config.text_fallback:
             rows = yield from self._match_text(text, query, where)
             mode = "text"
             reasons.append("neither leg found anything, so the query's words were matched in the text")
-        page = _above(rows, query.config.min_score)[query.offset : query.need]
-        reasons.extend(self._ready.notes)
+        floor = _floor(query, mode)
+        fit, problems = _screened(_above(rows, floor), query)
+        if problems and len(fit) < query.need and probes:  # their places go to those that come next
+            rows = yield from self._rank(query, ask, spare=query.config.depth)
+            fit, problems = _screened(_above(rows, floor), query)
+        page = fit[query.offset : query.need]
+        reasons.extend(self.ready.notes)
         self._log(reasons)
-        matched = (yield from self._matched(query.text, page, mode)) if query.explain else None
-        hits = to_hits(page, query, [probe.leg for probe in probes], mode, matched)
-        return SearchResult(hits, mode, "; ".join(reasons) or None, query.text)
+        matched = (yield from self._matched(query, page, mode)) if query.explain else None
+        hits = to_hits(page, query, legs, mode, matched)
+        return SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems)
 
     def _fit(self, fusion: Strategy) -> Strategy:
+        """The fusion for this collection: what was tuned for it goes before the default."""
         fitted = self._fitted.get(fusion)
         if fitted is None:
             if len(self._fitted) >= _REMEMBERED:
                 self._fitted.clear()
-            fitted = fusion.fitted(language_known=self._ready.language_known, background=self._ready.dense.background)
+            fitted = self.usual(self.tuned if self.tuned is not None and fusion == Auto() else fusion)
             self._fitted[fusion] = fitted
         return fitted
 
-    def _rank(self, query: Query, probes: list[Probe], where: models.Filter | None) -> Flow[list[Row]]:
+    def usual(self, fusion: Strategy) -> Strategy:
+        """The fusion for this collection, as its model and its language want it."""
+        seen, background = self.calibration, self.ready.dense.background
+        if background is None and seen is not None:
+            background = seen.background
+        return fusion.fitted(language_known=self.language_known, background=background)
+
+    @property
+    def language_known(self) -> bool:
+        """The dense model knows the language of the collection, as far as can be told."""
+        seen = self.calibration
+        return self.ready.language_known and (seen is None or seen.meaning_works(self.ready.dense.background))
+
+    def adopt(self, ready: Ready) -> None:
+        """The collection's settings have changed."""
+        self.ready = ready
+        record = ready.schema.record or {}
+        self.tuned = restore(record["tuned"]) if record.get("tuned") else None
+        self.calibration = Calibration.from_payload(record["calibrated"]) if record.get("calibrated") else None
+        self._fitted = {}
+
+    def asking(self, query: Query) -> Flow[Ask | None]:
+        """How the engine would be asked; None for a query that finds nothing whatever is asked."""
+        text, _ = clean_query(query.text, query.config.max_query_chars)
+        if not text:
+            return None
+        probes = yield from self._encoder.probes(text, self._fit(query.fusion), query, [])
+        where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
+        return self._asking(query, probes, where, 0.0)
+
+    def _asking(self, query: Query, probes: list[Probe], where: models.Filter | None, words_weight: float) -> Ask:
+        """The search as the engine is asked, with what the query's circumstances add."""
+        config, extras = query.config, query.extras
+        effort = Effort(config.hnsw_ef, config.exact) if self.ready.engine.indexes else None
+        if extras is None:
+            return Ask(query.fusion, probes, where, effort)
+        corpus = compile_filter(extras.corpus) if extras.corpus and self.ready.corpus_idf else None
+        tag_weight = extras.signals.tag_share * words_weight
+        floor = _floor(query, "hybrid")
+        sure = floor.cosine if floor else None
+        return Ask(query.fusion, probes, where, effort, extras.signals, tag_weight, corpus, sure)
+
+    def _rank(self, query: Query, ask: Ask, spare: int = _SLACK) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
-        plan = _plan(query, probes, where, self._ready)
+        how = ask.native_query() if query.config.native else None
+        plan = ClientPlan(ask) if how is None else NativePlan(ask, how, query.explain)
         depths = list(_depths(query.config.depth, query.need))
-        everything, enough = 2 * depths[-1], query.need + _SLACK
+        everything, enough = len(ask.probes) * depths[-1], query.need + spare
         rows = yield from self._ask(plan, depths, enough if len(depths) == 1 else everything)
         if len(rows) == enough < everything and rows[query.need - 1].tie == rows[-1].tie:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
@@ -89,7 +144,7 @@ class Searcher:
     def _ask(self, plan: Plan, depths: list[int], limit: int) -> Flow[list[Row]]:
         """One batch for all depths; what a deeper one adds comes after what is already there."""
         batches = [plan.requests(depth, limit) for depth in depths]
-        answers = iter((yield from calls.query(self._ready.collection, [r for batch in batches for r in batch])))
+        answers = iter((yield from calls.query(self.ready.collection, [r for batch in batches for r in batch])))
         rows: dict[str, Row] = {}
         for batch in batches:
             for row in plan.read([next(answers) for _ in batch]):
@@ -108,7 +163,7 @@ class Searcher:
         found: dict[str, Stored] = {}
         for wanted in (models.Filter(must=each_word), models.Filter(should=each_word)):  # all the words, then any
             both = wanted if where is None else models.Filter(must=[wanted, where])
-            for point in (yield from calls.scroll(self._ready.collection, both, limit)):
+            for point in (yield from calls.scroll(self.ready.collection, both, limit)):
                 found.setdefault(str(point.id), from_point(point))
         stored = list(found.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
@@ -117,20 +172,22 @@ class Searcher:
 
     def _telling_words(self, text: str) -> Flow[list[str]]:
         """The words that the lexical leg would count; all of them if there are none, or if it can't tell."""
-        spoken, sparse = words(text)[:_MOST_WORDS], self._ready.sparse
+        spoken, sparse = words(text)[:_MOST_WORDS], self.ready.sparse
         try:
             telling: list[str] = yield Work(lambda: [word for word in spoken if sparse.embed_query(word).indices])
         except Exception:  # it may be the very reason for being here, and has been reported
             return spoken
         return telling or spoken
 
-    def _matched(self, text: str, page: Sequence[Row], mode: Mode) -> Flow[list[tuple[str, ...]]]:
+    def _matched(self, query: Query, page: Sequence[Row], mode: Mode) -> Flow[list[tuple[str, ...]]]:
         """For each row the words of the query that it contains."""
-        texts = [row.stored.text for row in page]
+        words_of = query.extras.words_of if query.extras else None
+        texts = [words_of(row.stored) if words_of else row.stored.text for row in page]
+        text = f"{query.text} {query.extras.hint}" if query.extras and query.extras.hint else query.text
         if mode == "text":
             return plain_matches(text, texts)
         try:
-            found: list[tuple[str, ...]] = yield Work(lambda: self._ready.sparse.matched_words(text, texts))
+            found: list[tuple[str, ...]] = yield Work(lambda: self.ready.sparse.matched_words(text, texts))
         except Exception:  # a lexical encoder that fails has been reported; words can be compared without it
             return plain_matches(text, texts)
         return found
@@ -139,17 +196,8 @@ class Searcher:
         for reason in reasons:
             if reason not in self._said and len(self._said) < _REMEMBERED:
                 self._said.add(reason)
-                said = ("search on %r did less than asked: %s", self._ready.collection, reason)
+                said = ("search on %r did less than asked: %s", self.ready.collection, reason)
                 log.warning(*said, extra={"degraded": reason})
-
-
-def _plan(query: Query, probes: list[Probe], where: models.Filter | None, ready: Ready) -> Plan:
-    config = query.config
-    effort = Effort(config.hnsw_ef, config.exact) if ready.engine.indexes else None
-    ask = Ask(query.fusion, probes, where, effort)
-    if config.native and ask.native_query() is not None:
-        return NativePlan(ask, query.explain)
-    return ClientPlan(ask)
 
 
 def _depths(depth: int, need: int) -> Iterator[int]:
@@ -164,11 +212,41 @@ def _depths(depth: int, need: int) -> Iterator[int]:
         yield depth
 
 
-def _above(rows: list[Row], floor: float | None) -> list[Row]:
-    return rows if floor is None else [row for row in rows if row.score >= floor]
+def _above(rows: list[Row], floor: Floor | None) -> list[Row]:
+    return rows if floor is None else [row for row in rows if row.score >= floor.score or _near(row, floor)]
 
 
-def _mode(probes: Sequence[Probe]) -> Mode:
-    if len(probes) == 2:
+def _near(row: Row, floor: Floor) -> bool:
+    place = row.places.get("dense")
+    return place is not None and floor.cosine is not None and place.score >= floor.cosine
+
+
+def _floor(query: Query, mode: Mode) -> Floor | None:
+    if query.config.min_score is not None:
+        return Floor(query.config.min_score)
+    return query.extras.floor if query.extras and mode == "hybrid" else None
+
+
+def _screened(rows: list[Row], query: Query) -> tuple[list[Row], tuple[Problem, ...]]:
+    """The rows that can be handed out, as far as they are needed, and what is wrong with those that can't."""
+    if query.extras is None:
+        return rows, ()
+    fit: list[Row] = []
+    problems: list[Problem] = []
+    for row in rows:
+        if len(fit) == query.need:
+            break
+        wrong = query.extras.screen(row.stored)
+        if wrong is None:
+            fit.append(row)
+        else:
+            problems.append(Problem(row.stored.id, wrong))
+    return fit, tuple(problems)
+
+
+def _mode(legs: Sequence[LegName]) -> Mode:
+    if len(legs) == 2:
         return "hybrid"
-    return probes[0].leg if probes else "text"
+    if not legs:
+        return "text"
+    return "dense" if legs[0] == "dense" else "lexical"

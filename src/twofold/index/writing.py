@@ -62,8 +62,8 @@ def _write(ready: Ready, batch: Sequence[Record]) -> Flow[None]:
     """One batch: all of it is encoded before any of it is sent. Of several with one id the last counts."""
     records = list({record.id: record for record in batch}.values())
     texts = [record.text for record in records if record.text.strip()]
-    dense: Iterator[Vectors] = iter((yield from _encode_dense(ready, texts)))
-    sparse: Iterator[Sparse] = iter((yield from _encode_sparse(ready, texts)))
+    dense: Iterator[Vectors] = iter((yield from encode_dense(ready, texts)))
+    sparse: Iterator[Sparse] = iter((yield from encode_sparse(ready, texts)))
     points = [
         to_point(record, next(dense, None), next(sparse, None)) if record.text.strip() else to_point(record, None, None)
         for record in records
@@ -71,7 +71,8 @@ def _write(ready: Ready, batch: Sequence[Record]) -> Flow[None]:
     yield from calls.upsert(ready.collection, points)
 
 
-def _encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
+def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
+    """Vectors for texts that are not blank; none if the collection has no dense leg."""
     if ready.no_dense or not texts:
         return []
     encoder, native = ready.dense, ready.dense.aembed_documents
@@ -84,7 +85,8 @@ def _encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
     return list(check_dense(raw, len(texts), ready.dim, encoder.name))
 
 
-def _encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
+def encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
+    """Sparse vectors for texts that are not blank; none if the collection has no lexical leg."""
     if ready.no_lexical or not texts:
         return []
     try:

@@ -14,20 +14,34 @@ from .filters import to_edge_condition, to_edge_geo_point
 from .payloads import to_edge_payload
 
 _E = edge.Expression
+_KEPT: dict[int, tuple[models.FormulaQuery, edge.Formula]] = {}
+_MOST_KEPT = 256
 
 
 def to_edge_formula(value: models.FormulaQuery) -> edge.Formula:
     return edge.Formula(to_edge_expression(value.formula), to_edge_payload(value.defaults))
 
 
+def kept_formula(value: models.FormulaQuery) -> edge.Formula:
+    """The same for a formula that nobody changes once it's made: converted the first time it's met."""
+    known = _KEPT.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    formula = to_edge_formula(value)
+    _KEPT[id(value)] = (value, formula)  # holding the formula itself keeps its number from being given to another
+    return formula
+
+
 def to_edge_expression(value: Any) -> Any:
     """One node of a formula: a number, a variable, a condition (1 or 0), or an operation on nodes."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _E.Constant(float(value))
-    if isinstance(value, str):
-        return _E.Variable(value)
     convert = _EXPRESSIONS.get(type(value))
-    return convert(value) if convert else _E.Condition(to_edge_condition(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):  # numpy's numbers among them
+        return _E.Constant(float(value))
+    return _E.Variable(value) if isinstance(value, str) else _E.Condition(to_edge_condition(value))
 
 
 def _all(values: list[Any]) -> list[Any]:
@@ -61,6 +75,9 @@ def _distance(value: models.GeoDistanceParams) -> Any:
 _one = to_edge_expression
 
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
+    float: _E.Constant,
+    int: lambda value: _E.Constant(float(value)),
+    str: _E.Variable,
     models.MultExpression: lambda value: _E.Mult(_all(value.mult)),
     models.SumExpression: lambda value: _E.Sum(_all(value.sum)),
     models.MaxExpression: lambda value: _some(_E.Max, value.max),

@@ -20,7 +20,7 @@ def to_edge_id(value: Any) -> int | str:
     if kind is int:
         if 0 <= value <= _MAX_ID:
             return int(value)
-    elif kind is str:
+    elif isinstance(value, str):
         if _CANONICAL.fullmatch(value):
             return str(value)
         try:

@@ -41,6 +41,7 @@ class Scope:
     using: str
     lookup: models.LookupLocation | None
     limit: int
+    formula: Callable[[models.FormulaQuery], edge.Formula] = to_edge_formula
     mentioned: set[int | str] = field(default_factory=set)
 
     def vector(self, value: Any) -> Any:
@@ -68,11 +69,16 @@ def to_edge_query(value: Any, scope: Scope) -> Any:
 
 
 def to_edge_request(
-    value: models.QueryRequest, schema: VectorSchema, examples: Examples, with_payload: Any, with_vector: Any
+    value: models.QueryRequest,
+    schema: VectorSchema,
+    examples: Examples,
+    with_payload: Any,
+    with_vector: Any,
+    formula: Callable[[models.FormulaQuery], edge.Formula] = to_edge_formula,
 ) -> edge.QueryRequest:
     """A whole request; validates what the engine would answer with nonsense."""
     limit = _at_least(1, "limit", _DEFAULT_LIMIT if value.limit is None else value.limit)
-    scope = Scope(schema, examples, value.using or "", value.lookup_from, limit)
+    scope = Scope(schema, examples, value.using or "", value.lookup_from, limit, formula)
     query = to_edge_query(value.query, scope)
     prefetches = _prefetches(value.prefetch, schema, examples)
     _check(value, prefetches)
@@ -234,7 +240,7 @@ _QUERIES: dict[type, Callable[[Any, Scope], Any]] = {
     models.RrfQuery: _rrf,
     models.OrderByQuery: _order_by,
     models.TextQuery: _text,
-    models.FormulaQuery: lambda value, scope: to_edge_formula(value),
+    models.FormulaQuery: lambda value, scope: scope.formula(value),
     models.SampleQuery: lambda value, scope: edge.Sample.Random,
 }
 

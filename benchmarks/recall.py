@@ -1,0 +1,138 @@
+"""Recall of 10,000 memories with every signal on, against pure vector search of the same memories in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.data import DIM, Data
+from twofold import Fusion, Memory, MemoryConfig
+
+_TAGS = 200
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_CONFIG = MemoryConfig(
+    fusion=Fusion.auto(background=0.2),  # as the bundled model has it
+    fields={"type": "keyword", "year": "integer"},
+    type_weights={"decision": 1.1},
+    type_alpha={"link": 0.5},
+    near_duplicate=None,
+)
+
+
+class Prepared:
+    """An embedding that has every vector already: what is measured is recall, not a model."""
+
+    model_name = "prepared"
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+        self.dim = DIM
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self._data.dense[[int(text.split()[0].removeprefix("no")) % self._data.points for text in texts]]
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        return self._data.dense_queries[hash(text) % self._data.queries]
+
+
+def measure(memories: int = 10_000, queries: int = 200) -> dict[str, dict[str, float]]:
+    """Milliseconds of recalls and of pure vector searches, taken in turns."""
+    data = Data(memories, queries)
+    with tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder:
+        with Memory.open(folder, user="ada", dense=Prepared(data), config=_CONFIG) as memory:
+            _fill(memory, memories)
+            asked = _queries(memories, queries)
+            ways = _ways(memory)
+            took: dict[str, list[float]] = {name: [] for name in ways}
+            for query in [*asked[:20], *asked]:  # the first ones warm up
+                for name, way in ways.items():
+                    way(query)  # now its vector is cached, so that encoding doesn't count
+                    began = time.perf_counter()
+                    way(query)
+                    took[name].append((time.perf_counter() - began) * 1e3)
+    return {name: _percentiles(times[20:]) for name, times in took.items()}
+
+
+def _ways(memory: Memory) -> dict[str, Callable[[str], Any]]:
+    own = {"shelf": f"memory:{memory.user}"}
+    return {
+        "pure vector": lambda q: memory.index.search(q, alpha=1.0, fusion=_CONFIG.fusion, filter=own),
+        "recall": lambda q: memory.recall(q),
+        "recall, explained": lambda q: memory.recall(q, explain=True),
+        "recall, no signals": lambda q: memory.recall(q, signals=False),
+    }
+
+
+def _fill(memory: Memory, count: int) -> None:
+    rng = random.Random(5)
+    now = datetime.now(timezone.utc)
+    memory.remember_many(
+        {
+            "text": f"no{number} {_words(rng, 30)}",
+            "type": rng.choice(["note", "decision", "link", "movie"]),
+            "tags": [_tag(rng.randrange(_TAGS)) for _ in range(3)],
+            "category": rng.choice(["infra", "people", "code"]),
+            "metadata": {"year": rng.randrange(2000, 2027)},
+            "importance": rng.random(),
+            "pinned": rng.random() < 0.02,
+            "created": now - timedelta(days=rng.random() * 365),
+        }
+        for number in range(count)
+    )
+
+
+def _queries(memories: int, count: int) -> list[str]:
+    """Six words, a tag and a year; every third has a word that nobody has."""
+    rng = random.Random(6)
+    return [
+        f"{_words(rng, 6)} {_tag(rng.randrange(_TAGS))} {rng.randrange(2000, 2027)} {'kuberntes' if n % 3 == 0 else ''}"
+        for n in range(count)
+    ]
+
+
+def _words(rng: random.Random, count: int) -> str:
+    """Words that follow Zipf's law."""
+    return " ".join(_word(int(20_000 ** rng.random())) for _ in range(count))
+
+
+def _word(number: int) -> str:
+    rng = random.Random(number)
+    return "".join(rng.choices(_LETTERS, k=rng.randrange(4, 11)))
+
+
+def _tag(number: int) -> str:
+    return f"{_word(100_000 + number)}-{number % 7}" if number % 5 == 0 else _word(100_000 + number)
+
+
+def _percentiles(times: Sequence[float]) -> dict[str, float]:
+    return {"p50_ms": float(np.percentile(times, 50)), "p95_ms": float(np.percentile(times, 95))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recall", description=__doc__)
+    parser.add_argument("--memories", type=int, default=10_000)
+    parser.add_argument("--queries", type=int, default=200)
+    arguments = parser.parse_args()
+    result = measure(arguments.memories, arguments.queries)
+    table = Table(title=f"{arguments.memories:,} memories, encoding excluded", title_justify="left")
+    for column in ("", "p50 ms", "p95 ms", "p50 / pure vector", "p95 / pure vector"):
+        table.add_column(column, justify="right" if column else "left")
+    base = result["pure vector"]
+    for name, took in result.items():
+        ratios = [f"{took[key] / base[key]:.2f} x" for key in ("p50_ms", "p95_ms")]
+        table.add_row(name, f"{took['p50_ms']:.2f}", f"{took['p95_ms']:.2f}", *ratios)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

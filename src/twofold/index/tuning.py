@@ -1,0 +1,104 @@
+"""Fitting the fusion to the collection: `tune` from pairs, `calibrate` without. Kept with the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twofold.documents import point_id
+from twofold.encoders.base import check_dense
+from twofold.engine import calls
+from twofold.engine.flow import Flow, Renew, Work
+from twofold.engine.layout import DENSE, RECORD_KEY, from_point
+from twofold.errors import CollectionMismatch, EncoderError, InvalidQuery
+from twofold.fusion import Auto, Leg
+from twofold.index.access import where_node
+from twofold.index.progress import Advance
+from twofold.index.queries import check_query
+from twofold.index.searching import Searcher
+from twofold.tuning import Calibration, Pair, Tuning, calibrate, choose, describe
+from twofold.tuning.calibration import ENOUGH, piece_of
+from twofold.tuning.choosing import Asked
+
+_LOOKED_AT = 200
+_AT_ONCE = 32
+
+
+def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advance) -> Flow[Tuning]:
+    """Find the fusion that answers the pairs best, and keep it if it is surely better than the default."""
+    asked = []
+    for start in range(0, len(pairs), _AT_ONCE):
+        yield Renew()
+        batch = pairs[start : start + _AT_ONCE]
+        asked += yield from _ask(searcher, config, batch)
+        progress(len(batch))
+    if not any(asked_for.legs for asked_for in asked):
+        raise InvalidQuery("none of the queries found anything: are they about this collection?")
+    default = searcher.usual(Auto())
+    found: Tuning = yield Work(lambda: choose(asked, default))
+    kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
+    yield from _keep(searcher, tuned=kept)
+    return found
+
+
+def untune(searcher: Searcher) -> Flow[bool]:
+    """Go back to the defaults. False if nothing was tuned or calibrated."""
+    record = searcher.ready.schema.record or {}
+    if record.get("tuned") is None and record.get("calibrated") is None:
+        return False
+    yield from _keep(searcher, tuned=None, calibrated=None)
+    return True
+
+
+def look(searcher: Searcher) -> Flow[Calibration]:
+    """See from the collection itself how far meaning can be trusted, and keep that."""
+    if searcher.ready.no_dense:
+        raise CollectionMismatch(f"{searcher.ready.no_dense}: there is no model to calibrate")
+    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE)
+    told = [(from_point(row).text, (row.vector or {}).get(DENSE)) for row in rows if isinstance(row.vector, dict)]
+    usable = [(text, vector) for text, vector in told if vector is not None and len(text.split()) >= 4]
+    if len(usable) < ENOUGH:
+        raise InvalidQuery(f"calibrate looks at {ENOUGH} texts of four words or more, and there are {len(usable)} here")
+    pieces = yield from _encode(searcher, [piece_of(text) for text, _ in usable])
+    seen = calibrate(pieces, np.asarray([vector for _, vector in usable], dtype=np.float32))
+    yield from _keep(searcher, calibrated=seen.as_payload())
+    return seen
+
+
+def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:
+    encoder = searcher.ready.dense
+    try:
+        raw = yield Work(lambda: [encoder.embed_query(piece) for piece in pieces])
+    except Exception as error:
+        raise EncoderError(f"{encoder.name} failed on a piece of a stored text: {error}") from error
+    return check_dense(np.asarray(raw), len(pieces), searcher.ready.dim, encoder.name)
+
+
+def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Asked]]:
+    """What both legs find for each query, ids and scores only, in one request."""
+    requests, probes_of = [], []
+    for pair in pairs:
+        where = where_node(pair.filter)
+        query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides={}, explain=False)
+        asking = yield from searcher.asking(query)
+        probes_of.append(asking.probes if asking else ())
+        requests += [asking.leg(probe, config.depth, payload=False) for probe in asking.probes] if asking else []
+    answers = iter((yield from calls.query(searcher.ready.collection, requests)) if requests else ())
+    found = []
+    for pair, probes in zip(pairs, probes_of, strict=True):
+        legs = [Leg(p.leg, [(str(hit.id), hit.score) for hit in next(answers)], p.terms) for p in probes]
+        found.append(Asked(tuple(legs), frozenset(point_id(identity) for identity in pair.relevant)))
+    return found
+
+
+def _keep(searcher: Searcher, **changes: Any) -> Flow[None]:
+    """Write into the collection's record, and use it from now on."""
+    ready = searcher.ready
+    if ready.schema.record is None:
+        raise CollectionMismatch(ready.read_only or "the collection has no record to keep settings in: open it once")
+    record = {name: value for name, value in {**ready.schema.record, **changes}.items() if value is not None}
+    yield from calls.note(ready.collection, {RECORD_KEY: record})
+    searcher.adopt(replace(ready, schema=replace(ready.schema, record=record)))

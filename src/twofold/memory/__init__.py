@@ -1,0 +1,35 @@
+"""What an agent remembers: found by meaning, by word, by tag and by time; explained; kept apart by user."""
+
+from __future__ import annotations
+
+from twofold.memory.config import MemoryConfig
+from twofold.memory.facade import Memory
+from twofold.memory.items import (
+    TRUST,
+    MemoryHit,
+    MemoryItem,
+    MemoryPage,
+    MemoryResult,
+    MemoryStats,
+    Remembered,
+    Similar,
+)
+from twofold.memory.learned import Learned
+from twofold.memory.rendering import as_data
+from twofold.memory.turns import Turn
+
+__all__ = [
+    "TRUST",
+    "Learned",
+    "Memory",
+    "MemoryConfig",
+    "MemoryHit",
+    "MemoryItem",
+    "MemoryPage",
+    "MemoryResult",
+    "MemoryStats",
+    "Remembered",
+    "Similar",
+    "Turn",
+    "as_data",
+]

@@ -1,0 +1,153 @@
+"""Settings of a memory, validated once; those of the environment are read when it is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+
+from twofold.errors import ConfigError
+from twofold.fusion import FusionLike, Strategy, resolve
+from twofold.memory.items import TRUST
+from twofold.signals import Recency, RecencyMode
+
+_PREFIX = "TWOFOLD_"
+# Names under which other memory servers know the same settings.
+_ALIASES = {"MCP_MEMORY_HYBRID_ALPHA": "alpha", "MCP_MEMORY_RECENCY_DECAY": "recency_decay"}
+
+
+class MemoryConfig(BaseModel):
+    """How a memory recalls when a call doesn't say otherwise.
+
+    Every field can be set in the environment too, as `TWOFOLD_` and its name in capitals; what is given here
+    goes before the environment.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    alpha: float | None = Field(default=None, ge=0, le=1)
+    """From 0, words and tags only, to 1, meaning only. None: what was learned, or what suits the collection."""
+    fusion: Strategy = Field(default_factory=lambda: resolve("auto"))
+    """How meaning and words become one score."""
+    k: int = Field(default=10, ge=0)
+    """How many memories a recall gives at most."""
+    depth: int = Field(default=200, ge=1, le=100_000)
+    """How many candidates each leg brings."""
+    min_score: float | Literal["auto"] | None = "auto"
+    """Memories below this final score are left out. "auto" is a floor that off-topic queries stay under, for the
+    bundled model and the fusion `auto`; elsewhere it is none."""
+    tag_weight: float = Field(default=1.0, ge=0)
+    """What tags named in the query add, as a share of the weight of words; 0 switches them off."""
+    recency: RecencyMode = "soft"
+    """How age counts: "soft", "full" or "blend"; see `Recency`."""
+    recency_decay: float = Field(default=0.01, ge=0)
+    """How fast freshness is lost, per day; 0.01 halves it in 70 days, 0 switches age off."""
+    recency_share: float = Field(default=0.1, ge=0, le=1)
+    """How much of a score depends on freshness, for "soft" and "blend"."""
+    popularity: float = Field(default=0.05, ge=0)
+    """What being recalled often adds at most; 0 switches it off."""
+    importance: float = Field(default=0.1, ge=0, le=1)
+    """What importance adds or takes at most; 0 switches it off."""
+    pinned: float = Field(default=0.1, ge=0)
+    """What being pinned adds; 0 switches it off."""
+    type_weights: dict[str, float] = Field(default_factory=dict)
+    """A factor for each type, as {"decision": 1.2}."""
+    type_alpha: dict[str, float] = Field(default_factory=dict)
+    """How much meaning counts for memories of a type, as {"movie": 0.8, "note": 0.6, "link": 0.5}."""
+    fields: dict[str, Literal["keyword", "integer"]] = {"type": "keyword"}
+    """Fields whose values a query can name besides tags: {"type": "keyword", "year": "integer"} makes "films of 2014"
+    rank memories of type film with 2014 as `year` in their metadata first."""
+    category_weight: float = Field(default=0.5, ge=0, le=1)
+    """How much the words of the category count, where those of the text count 1."""
+    tags_weight: float = Field(default=0.3, ge=0, le=1)
+    """How much the words of the tags count, where those of the text count 1."""
+    min_trust: str | None = None
+    """The least trust that a recalled memory may have."""
+    typos: bool = True
+    """Look for the nearest known word where the query has one that no memory has."""
+    touch: bool = True
+    """Count recalls, and note when the last one was."""
+    near_duplicate: float | None = Field(default=0.9, ge=0, le=1)
+    """From which cosine on `remember` names memories that say nearly the same; None never looks."""
+    text_fallback: bool = True
+    """When neither leg can answer, look for the query as a part of the texts."""
+
+    @field_validator("fusion", mode="before")
+    @classmethod
+    def _resolve_fusion(cls, value: FusionLike) -> Strategy:
+        return resolve(value)
+
+    @field_validator("min_trust")
+    @classmethod
+    def _known_trust(cls, value: str | None) -> str | None:
+        return value if value is None else check_trust(value)
+
+    @field_validator("type_weights", "type_alpha")
+    @classmethod
+    def _not_negative(cls, value: dict[str, float]) -> dict[str, float]:
+        if any(number < 0 for number in value.values()):
+            raise ValueError("weights can't be negative")
+        return value
+
+    @field_validator("type_alpha")
+    @classmethod
+    def _shares(cls, value: dict[str, float]) -> dict[str, float]:
+        if any(number > 1 for number in value.values()):
+            raise ValueError("how much meaning counts is a share from 0 to 1")
+        return value
+
+    _alpha_from: str = PrivateAttr("the configuration")
+
+    @property
+    def alpha_reason(self) -> str:
+        """Where `alpha` was set."""
+        return f"set in {self._alpha_from}"
+
+    @property
+    def age(self) -> Recency:
+        """How age counts."""
+        return Recency(self.recency, self.recency_decay, self.recency_share)
+
+
+KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
+"""What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
+
+
+def settle_config(given: MemoryConfig | None, preset: Mapping[str, Any]) -> MemoryConfig:
+    """What was given in code, then the environment, then the preset, then the defaults."""
+    own = {} if given is None else {name: getattr(given, name) for name in given.model_fields_set}
+    around = from_environment(os.environ)
+    settled = MemoryConfig(**{**preset, **around, **own})
+    if "alpha" in around and "alpha" not in own:
+        settled._alpha_from = "the environment"
+    return settled
+
+
+def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the environment makes; a wrong one says which variable it stands in."""
+    named = {f"{_PREFIX}{field.upper()}": field for field in MemoryConfig.model_fields}
+    found: dict[str, Any] = {}
+    for variable, field in {**_ALIASES, **named}.items():  # our own name goes last, and wins
+        value = variables.get(variable, "").strip()
+        if value:
+            found[field] = _checked(variable, field, value)
+    return found
+
+
+def _checked(variable: str, field: str, value: str) -> Any:
+    try:
+        parsed = json.loads(value) if value[0] in "[{" else value  # lists and tables are written as JSON
+        return getattr(MemoryConfig.model_validate({field: parsed}), field)
+    except (ValidationError, ValueError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ConfigError(f"the environment variable {variable} is {value!r}: {reason}. Change or unset it") from error
+
+
+def check_trust(value: str) -> str:
+    """A level of trust, or an error that names them all."""
+    if value not in TRUST:
+        raise ConfigError(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
+    return value

@@ -1,0 +1,186 @@
+"""Feedback, and what can be learned from it.
+
+Every judgement says: this memory should have come before (or after) the others that the same query found. `learn`
+looks for the settings that put most of these pairs in order, and goes only part of the way from the defaults to them,
+the further the more judgements there are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from twofold.documents import Record
+from twofold.engine import calls
+from twofold.engine.flow import Flow, Renew
+from twofold.engine.layout import Stored, to_point
+from twofold.errors import InvalidQuery
+from twofold.index.access import only
+from twofold.index.searching import Searcher
+from twofold.memory import learned, writing
+from twofold.memory.alpha import adaptive
+from twofold.memory.config import MemoryConfig
+from twofold.memory.keeper import Keeper
+from twofold.memory.learned import Learned
+from twofold.memory.listing import everything
+from twofold.memory.recalling import Recall, recall
+from twofold.memory.scope import MEMORIES, Scope
+from twofold.results import Explanation
+
+log = logging.getLogger("twofold.memory")
+
+Row = npt.NDArray[np.float64]
+_HALF_TRUSTED = 20
+"""So many judgements take settings half of the way from the defaults to what fits best."""
+_SEEN = 20
+"""A user who judges one memory has seen about so many others."""
+_SHARPNESS = 20.0
+_ALPHAS = tuple(round(0.05 * step, 2) for step in range(21))
+_TAGS = (0.0, 0.25, 0.5, 1.0, 1.5)
+_AGES = (0.0, 0.1, 0.2, 0.4)
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A memory was or wasn't useful for a query."""
+
+    query: str
+    memory: str
+    useful: bool
+
+
+def feedback(searcher: Searcher, keeper: Keeper, scope: Scope, judgement: Judgement) -> Flow[None]:
+    """Store a judgement. Of several on the same query and memory the last counts."""
+    if not isinstance(judgement.query, str) or not judgement.query.strip():
+        raise InvalidQuery(f"feedback is about a query, got {judgement.query!r}")
+    found = yield from writing.find(searcher.ready, scope, [judgement.memory], MEMORIES)
+    writing.require(found, judgement.memory, scope)
+    identity = scope.identity("feedback", [judgement.query, judgement.memory])
+    fields = {"query": judgement.query, "memory": judgement.memory, "useful": bool(judgement.useful)}
+    yield from _put(searcher, identity, {**scope.fields("feedback"), "feedback": fields, **_now()})
+
+
+def _now() -> dict[str, str]:
+    return {"created": datetime.now(timezone.utc).isoformat()}
+
+
+def _put(searcher: Searcher, identity: str, metadata: dict[str, Any]) -> Flow[None]:
+    record = Record(id=identity, text="", metadata=metadata)
+    yield from calls.upsert(searcher.ready.collection, [to_point(record, None, None)])
+
+
+def learn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[Learned | None]:
+    """Find the settings that fit the feedback, and keep them. None if there is no feedback to learn from."""
+    rows = yield from everything(searcher.ready, scope.where(("feedback",)))
+    judgements = [judgement for judgement in map(_read, rows) if judgement is not None]
+    pairs: list[tuple[Row, Row, float]] = []
+    used = 0
+    for query in dict.fromkeys(judgement.query for judgement in judgements):
+        yield Renew()
+        said = {each.memory: each.useful for each in judgements if each.query == query}
+        rows_of = yield from _seen(searcher, keeper, scope, query)
+        pairs += _pairs(rows_of, said)
+        used += len(said.keys() & rows_of.keys())
+    if not pairs:
+        return None
+    known = yield from keeper.vocabulary(searcher, scope)
+    usual = adaptive("auto", known.memories, language_known=searcher.ready.language_known)
+    default = (usual.value or 0.0, keeper.config.tag_weight, keeper.config.recency_share)
+    result = fit(pairs, default, used)
+    metadata = {**scope.fields("learned"), "learned": result.as_payload(), **_now()}
+    yield from _put(searcher, learned.row_id(scope), metadata)
+    keeper.forget_vocabulary(scope.user)
+    return result
+
+
+def unlearn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[bool]:
+    """Take back what was learned; the feedback stays. False if nothing was learned."""
+    found = yield from learned.read(searcher.ready, scope)
+    if found is not None:
+        yield from calls.delete(searcher.ready.collection, only([learned.row_id(scope)]))
+        keeper.forget_vocabulary(scope.user)
+    return found is not None
+
+
+def _read(row: Stored) -> Judgement | None:
+    """A judgement; None for a row that something else changed, which is said."""
+    fields = row.metadata.get("feedback")
+    known = fields if isinstance(fields, Mapping) else {}
+    query, memory, useful = (known.get(name) for name in ("query", "memory", "useful"))
+    if isinstance(query, str) and isinstance(memory, str) and isinstance(useful, bool):
+        return Judgement(query, memory, useful)
+    log.warning("the feedback in row %s can't be read, and is left out", row.point)
+    return None
+
+
+def _seen(searcher: Searcher, keeper: Keeper, scope: Scope, query: str) -> Flow[dict[str, Row]]:
+    """What a query finds, as numbers."""
+    asked = Recall(query, k=_SEEN, alpha=_HALF, min_score=-1.0, explain=True, learned=False)
+    found = yield from recall(searcher, keeper, scope, asked)
+    return {hit.id: _row(hit.explanation, keeper.config) for hit in found if hit.explanation}
+
+
+def _pairs(rows: Mapping[str, Row], said: Mapping[str, bool]) -> list[tuple[Row, Row, float]]:
+    """(what should be ahead, what should be behind, how much that says) among what a query finds."""
+    good = [rows[i] for i, useful in said.items() if useful and i in rows]
+    bad = [rows[i] for i, useful in said.items() if not useful and i in rows]
+    rest = [row for i, row in rows.items() if i not in said]
+    pairs = [(one, other, 1.0) for one, other in product(good, bad)]
+    pairs += [(one, other, 1 / max(len(rest), 1)) for one, other in product(good, rest)]
+    pairs += [(one, other, 1 / max(len(rest), 1)) for one, other in product(rest, bad)]
+    return pairs
+
+
+def _row(why: Explanation, config: MemoryConfig) -> Row:
+    """(meaning, words, tags, freshness, everything else) of a memory, freed from the weights they were found with."""
+    tags = why.tag_boost / (_HALF * config.tag_weight) if config.tag_weight else 0.0
+    share = config.recency_share if config.recency == "soft" and config.recency_decay else 0.0
+    fresh = (why.recency_factor - (1 - share)) / share if share else 1.0
+    rest = why.popularity_factor * why.importance_factor * why.pinned_factor * why.type_factor
+    return np.array([why.semantic_part / _HALF, why.lexical_part / _HALF, tags, fresh, rest])
+
+
+def fit(pairs: Sequence[tuple[Row, Row, float]], default: tuple[float, float, float], judgements: int) -> Learned:
+    """The best settings of a grid, drawn back towards the defaults."""
+    ahead, behind = (np.array([pair[n] for pair in pairs]) for n in (0, 1))
+    weights = np.array([pair[2] for pair in pairs])
+    best = max(product(_ALPHAS, _TAGS, _AGES), key=lambda s: _fitness(ahead, behind, weights, s, default))
+    trust = judgements / (judgements + _HALF_TRUSTED)
+    alpha, tags, age = (round(old + trust * (new - old), 4) for old, new in zip(default, best, strict=True))
+    return Learned(
+        alpha=alpha,
+        tag_weight=tags,
+        recency_share=age,
+        judgements=judgements,
+        before=_in_order(ahead, behind, weights, default),
+        after=_in_order(ahead, behind, weights, (alpha, tags, age)),
+    )
+
+
+def _scores(rows: Row, settings: tuple[float, float, float]) -> Row:
+    alpha, tag_weight, share = settings
+    meaning, words, tags, fresh, rest = rows.T
+    base = alpha * meaning + (1 - alpha) * (words + tag_weight * tags)
+    return np.asarray(base * (1 - share + share * fresh) * rest)
+
+
+def _fitness(
+    ahead: Row, behind: Row, weights: Row, settings: tuple[float, float, float], default: tuple[float, float, float]
+) -> float:
+    """How likely the judgements are; of equals, what lies nearer to the defaults."""
+    margin = _SHARPNESS * (_scores(ahead, settings) - _scores(behind, settings))
+    likely = -float(np.average(np.logaddexp(0, -margin), weights=weights))
+    return likely - 1e-3 * sum(abs(new - old) for new, old in zip(settings, default, strict=True))
+
+
+def _in_order(ahead: Row, behind: Row, weights: Row, settings: tuple[float, float, float]) -> float:
+    right = _scores(ahead, settings) > _scores(behind, settings)
+    return round(float(np.average(right, weights=weights)), 4)

@@ -1,0 +1,157 @@
+"""Memories by id, in order of time, and in numbers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from qdrant_client import models
+
+from twofold.engine import calls
+from twofold.engine.filters import compile_filter
+from twofold.engine.flow import Flow
+from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
+from twofold.errors import InvalidQuery
+from twofold.filters import Node
+from twofold.filters.nodes import Between
+from twofold.index.opening import Ready
+from twofold.index.searching import Searcher
+from twofold.memory.ids import is_memory_id
+from twofold.memory.items import MemoryItem, MemoryPage, MemoryStats
+from twofold.memory.keeper import Keeper
+from twofold.memory.layout import as_moment, damage, to_item
+from twofold.memory.scope import Scope, Shelf
+from twofold.results import Problem
+
+_MOST = 10_000
+_AT_ONCE = 256
+
+
+def newest(
+    ready: Ready,
+    scope: Scope,
+    shelves: Sequence[Shelf],
+    conditions: Sequence[Node | None],
+    limit: int,
+    after: str | None,
+) -> Flow[MemoryPage]:
+    """One page of memories, newest first. Rows that can't be read are named, and take no place."""
+    check_limit(limit)
+    moment, seen = _read_cursor(after)
+    bound = None if moment is None else Between("created", lte=moment)
+    where = compile_filter(scope.where(shelves, *conditions, bound))
+    if seen:
+        where = models.Filter(must=[where], must_not=[models.HasIdCondition(has_id=list(seen))])
+    stored, page = yield from _readable_page(ready, where, limit)
+    items, problems = split(page)
+    more = _cursor(page, moment, seen) if len(stored) > len(page) else None
+    return MemoryPage(tuple(sorted(items, key=newest_first)), more, problems)
+
+
+def _readable_page(ready: Ready, where: models.Filter, limit: int) -> Flow[tuple[list[Stored], list[Stored]]]:
+    """Rows, and as many of the first of them as it takes for `limit` that can be read."""
+    wanted = limit + 1
+    while True:
+        rows = yield from calls.newest(ready.collection, where, metadata_key("created"), wanted)
+        stored = [from_point(row) for row in rows]
+        fit = [place for place, row in enumerate(stored, 1) if damage(row) is None]
+        if len(fit) >= limit or len(stored) < wanted:
+            return stored, stored[: fit[limit - 1]] if len(fit) >= limit else stored
+        wanted *= 2
+
+
+def check_limit(limit: object) -> None:
+    """How many rows a page may have."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise InvalidQuery(f"limit must be a whole number from 1 to {_MOST:,}, got {limit!r}")
+
+
+def newest_after_touches(
+    searcher: Searcher,
+    keeper: Keeper,
+    scope: Scope,
+    shelves: Sequence[Shelf],
+    conditions: Sequence[Node | None],
+    limit: int,
+    after: str | None,
+) -> Flow[MemoryPage]:
+    """One page of memories, with every recall counted."""
+    yield from keeper.count_up(searcher)
+    return (yield from newest(searcher.ready, scope, shelves, conditions, limit, after))
+
+
+def newest_first(item: MemoryItem) -> tuple[float, str]:
+    """For sorting."""
+    return (-item.created.timestamp() if item.created else 0.0, item.id)
+
+
+def split(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
+    """Rows that can be read, and what is wrong with the others."""
+    wrong = [(row, damage(row)) for row in rows]
+    items = [to_item(row) for row, said in wrong if said is None]
+    return items, tuple(Problem(row.id, said) for row, said in wrong if said is not None)
+
+
+def _cursor(page: Sequence[Stored], moment: datetime | None, seen: Sequence[str]) -> str:
+    """Where the next page begins: the moment of the last row, and the rows of that moment that were shown."""
+    last = page[-1].metadata["created"]
+    shown = [row.point for row in page if row.metadata["created"] == last]
+    if moment is not None and as_moment(last, "created") == moment:
+        shown = [*seen, *shown]
+    return base64.urlsafe_b64encode(json.dumps([last, shown]).encode()).decode()
+
+
+def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
+    if after is None:
+        return None, []
+    try:
+        last, seen = json.loads(base64.urlsafe_b64decode(after.encode()))
+        if not all(is_memory_id(identity) for identity in seen):
+            raise ValueError("ids that are none")
+        return as_moment(last, "after"), seen
+    except (ValueError, TypeError, binascii.Error, AttributeError) as error:
+        raise InvalidQuery(f"after must be the `next` of a page, got {after!r}: leave it out to begin anew") from error
+
+
+def everything(ready: Ready, where: Node) -> Flow[list[Stored]]:
+    """All rows that match, whatever their state."""
+    rows: list[Stored] = []
+    offset: Any = None
+    while True:
+        points, offset = yield from calls.page(ready.collection, compile_filter(where), _AT_ONCE, offset)
+        rows += [from_point(point) for point in points]
+        if offset is None:
+            return rows
+
+
+def stats(ready: Ready, scope: Scope, *, verify: bool) -> Flow[MemoryStats]:
+    """A scope in numbers. With `verify` every row is read and checked."""
+    counts: dict[Shelf, int] = {}
+    shelves: tuple[Shelf, ...] = ("memory", "superseded", "log", "feedback")
+    for shelf in shelves:
+        counts[shelf] = yield from calls.count(ready.collection, compile_filter(scope.where((shelf,))))
+    live = compile_filter(scope.where(("memory",)))
+    tables: dict[str, Mapping[Any, int]] = {}
+    for field in ("type", "tags", "trust"):
+        tables[field] = yield from calls.facet(ready.collection, metadata_key(field), live, _MOST)
+    lacking = {}
+    for name in (DENSE, SPARSE):
+        without = models.Filter(must=[live], must_not=[models.HasVectorCondition(has_vector=name)])
+        lacking[name] = yield from calls.count(ready.collection, without)
+    rows = (yield from everything(ready, scope.where(("memory", "superseded", "log")))) if verify else []
+    return MemoryStats(
+        memories=counts["memory"],
+        superseded=counts["superseded"],
+        logs=counts["log"],
+        judgements=counts["feedback"],
+        types=dict(tables["type"]),
+        tags=dict(tables["tags"]),
+        trust=dict(tables["trust"]),
+        without_meaning=lacking[DENSE],
+        without_words=lacking[SPARSE],
+        problems=split(rows)[1],
+    )

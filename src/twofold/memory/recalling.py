@@ -1,0 +1,314 @@
+"""`recall`: what the query names, what it may mean, one search with all signals, and what to note about it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from twofold.encoders import bundled
+from twofold.engine.flow import Flow
+from twofold.engine.layout import Stored
+from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
+from twofold.filters import Node
+from twofold.filters.nodes import All, AnyOf, Between, Equals
+from twofold.fusion.base import shares
+from twofold.index.opening import Ready
+from twofold.index.queries import Extras, Floor, Query, check_query
+from twofold.index.searching import Searcher
+from twofold.memory import alpha as alphas
+from twofold.memory import substring, writing
+from twofold.memory.alpha import Alpha
+from twofold.memory.config import MemoryConfig, check_trust
+from twofold.memory.fields import condition
+from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryResult
+from twofold.memory.keeper import Keeper, stemmer
+from twofold.memory.layout import Screen, as_moment, as_tags, lexical_text, to_item
+from twofold.memory.learned import Learned
+from twofold.memory.scope import MEMORIES, Scope, Shelf
+from twofold.memory.vocabulary import Vocabulary
+from twofold.results import Hit, SearchResult
+from twofold.signals import Lexicon, Match, Signals, match_tags
+from twofold.signals.typos import Words, corrections
+from twofold.text import says_something
+
+log = logging.getLogger("twofold.memory")
+
+_ALONE = 0.9
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What `recall` was asked for."""
+
+    query: str
+    k: int | None = None
+    offset: int = 0
+    types: Sequence[str] | str | None = None
+    tags: Sequence[str] | str | None = None
+    match: str = "any"
+    filter: Mapping[str, Any] | None = None
+    alpha: float | None = None
+    fusion: Any = None
+    depth: int | None = None
+    min_score: float | None = None
+    since: Any = None
+    until: Any = None
+    min_trust: str | None = None
+    explain: bool = False
+    signals: bool = True
+    learned: bool = True
+    shelf: Shelf = "memory"
+
+
+def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> Flow[MemoryResult]:
+    """Answer a recall."""
+    began = time.perf_counter()
+    config = keeper.config
+    reasons: list[str] = []
+    known = yield from _known(searcher, keeper, scope, reasons)
+    learned = known.learned if asked.learned else None
+    where = scope.where((asked.shelf,), *conditions(asked, config))
+    chosen = _alpha(asked, config, learned, known, searcher)
+    signals, meant = _read(asked, known, searcher, config, learned, reasons)
+    query = _query(asked, keeper, where, chosen)
+    screen = Screen()
+    extras = Extras(
+        signals=signals,
+        hint=" ".join(meant.values()),
+        named=" ".join(str(match.value) for match in signals.matches),
+        corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
+        floor=_floor(chosen, known, searcher.ready, config, corrected=bool(meant)),
+        screen=screen,
+        words_of=lambda stored: lexical_text(stored.metadata, stored.text),
+    )
+    watched = log.isEnabledFor(logging.INFO)
+    query = replace(query, extras=extras, explain=asked.explain or watched)
+    found = yield from searcher.search(query)
+    if found.mode == "text" and not found.hits and config.text_fallback:
+        found = yield from substring.search(searcher.ready, query, where, found)
+    memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
+    found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
+    result = _result(found, memories, asked, chosen, signals.matches, meant)
+    if watched:
+        _log(found, result, time.perf_counter() - began)
+    return result
+
+
+def recall_and_touch(
+    searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall, *, touch: bool
+) -> Flow[MemoryResult]:
+    """Answer a recall, and count it for what it found."""
+    result = yield from recall(searcher, keeper, scope, asked)
+    if touch and len(result):
+        keeper.touched(scope.user, result.ids)
+    return result
+
+
+def similar(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, k: int) -> Flow[MemoryResult]:
+    """What is nearest in meaning to a memory."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+        raise InvalidQuery(f"k must be a whole number from 0, got {k!r}")
+    found = yield from writing.find(searcher.ready, scope, [identity], MEMORIES)
+    item = writing.require(found, identity, scope)
+    result = yield from recall(searcher, keeper, scope, Recall(item.text, k=k + 1, alpha=1.0, signals=False))
+    others = tuple(hit for hit in result if hit.id != identity)[:k]
+    return replace(result, hits=others)
+
+
+def get(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str) -> Flow[MemoryItem | None]:
+    """A memory by id, with every recall counted."""
+    yield from keeper.count_up(searcher)
+    found = yield from writing.find(searcher.ready, scope, [identity], (*MEMORIES, "log"))
+    return writing.readable(found[identity]) if identity in found else None
+
+
+def _query(asked: Recall, keeper: Keeper, where: Node, chosen: Alpha) -> Query:
+    overrides = {
+        "alpha": chosen.value,
+        "fusion": asked.fusion,
+        "depth": asked.depth,
+        "min_score": asked.min_score,
+    }
+    k = keeper.config.k if asked.k is None else asked.k
+    text = asked.query
+    if isinstance(text, str) and not says_something(text):
+        text = ""  # to a model "!" is as near to one text as to another
+    return check_query(
+        text, k=k, offset=asked.offset, where=where, config=keeper.search, overrides=overrides, explain=False
+    )
+
+
+def conditions(asked: Recall, config: MemoryConfig | None) -> list[Node | None]:
+    """What was asked for besides the query, as filters."""
+    trust = asked.min_trust or (config.min_trust if config else None)
+    return [
+        None if asked.types is None else AnyOf("type", _names(asked.types, "types")),
+        _tag_filter(asked.tags, asked.match),
+        condition(asked.filter),
+        between("created", asked.since, asked.until),
+        None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust)) :]),
+    ]
+
+
+def _tag_filter(tags: Sequence[str] | str | None, match: str) -> Node | None:
+    if match not in ("any", "all"):
+        raise InvalidQuery(f"match must be 'any' or 'all', got {match!r}")
+    wanted = _names(tags, "tags")
+    if not wanted:
+        return None
+    return AnyOf("tags", wanted) if match == "any" else All(tuple(Equals("tags", tag) for tag in wanted))
+
+
+def _names(given: Sequence[str] | str | None, what: str) -> tuple[str, ...]:
+    try:
+        return as_tags(given)
+    except ValueError as error:
+        raise InvalidQuery(f"{what}: {error}") from error
+
+
+def between(field: str, since: Any, until: Any) -> Node | None:
+    """A condition on a date; None if no bound is given."""
+    if since is None and until is None:
+        return None
+    try:
+        low = None if since is None else as_moment(since, "since")
+        high = None if until is None else as_moment(until, "until")
+    except ValueError as error:
+        raise FilterError(str(error)) from error
+    return Between(field, gte=low, lte=high)
+
+
+def _known(searcher: Searcher, keeper: Keeper, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
+    """What the memories have. An engine that can't tell may still find them."""
+    try:
+        return (yield from keeper.vocabulary(searcher, scope))
+    except EngineUnavailable:
+        raise
+    except EngineError as error:
+        _note(f"the tags and words there are could not be read: {error}", reasons)
+        return Vocabulary(Lexicon(stemmer(searcher.ready)), Words(), 0, 0, ())
+
+
+def _read(
+    asked: Recall,
+    known: Vocabulary,
+    searcher: Searcher,
+    config: MemoryConfig,
+    learned: Learned | None,
+    reasons: list[str],
+) -> tuple[Signals, dict[str, str]]:
+    """What the query names, what its unknown words may mean, and how the signals count."""
+    matches: tuple[Match, ...] = ()
+    meant: dict[str, str] = {}
+    try:
+        if asked.signals and asked.tags is None and config.tag_weight:
+            matches = match_tags(asked.query, known.lexicon, known.memories)
+        if config.typos and asked.shelf == "memory":
+            meant = corrections(asked.query, known.words, stemmer(searcher.ready))
+    except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
+        _note(f"the query's words could not be compared with tags: {type(error).__name__}: {error}", reasons)
+    return build_signals(config, learned, matches, on=asked.signals, typed=asked.alpha is None), meant
+
+
+def _note(reason: str, reasons: list[str]) -> None:
+    reasons.append(reason)
+    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
+
+
+def build_signals(
+    config: MemoryConfig, learned: Learned | None, matches: tuple[Match, ...], *, on: bool = True, typed: bool = True
+) -> Signals:
+    """The signals as configured, or all of them neutral."""
+    now = datetime.now(timezone.utc)
+    age = config.age
+    if not on:
+        neutral = replace(age, decay=0.0)
+        return Signals(now, tag_weight=0.0, recency=neutral, popularity=0.0, importance=0.0, pinned=0.0)
+    if learned is not None and "recency_share" not in config.model_fields_set:
+        age = replace(age, share=learned.recency_share)
+    own_tags = learned is not None and "tag_weight" not in config.model_fields_set
+    return Signals(
+        now=now,
+        matches=matches,
+        tag_weight=learned.tag_weight if learned is not None and own_tags else config.tag_weight,
+        recency=age,
+        popularity=config.popularity,
+        importance=config.importance,
+        pinned=config.pinned,
+        type_weights=config.type_weights,
+        type_alpha=config.type_alpha if typed else {},
+    )
+
+
+def _floor(chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, *, corrected: bool) -> Floor | None:
+    measured = not config.type_alpha and ready.dense.name == bundled.NAME
+    wanted = config.min_score == "auto" and measured
+    return alphas.floor(chosen, known.memories, corrected=corrected) if wanted else None
+
+
+def _crowded(known: Vocabulary) -> bool:
+    """Others have enough rows here to distort how rare this user's words are."""
+    return known.memories < _ALONE * (known.memories + known.others)
+
+
+def _alpha(
+    asked: Recall, config: MemoryConfig, learned: Learned | None, known: Vocabulary, searcher: Searcher
+) -> Alpha:
+    """How much meaning counts in this recall."""
+    if asked.alpha is not None:
+        shares(asked.alpha)
+        return Alpha(asked.alpha, "given with the call")
+    if config.alpha is not None:
+        return Alpha(config.alpha, config.alpha_reason)
+    fusion = config.fusion if asked.fusion is None else asked.fusion
+    if learned is not None and alphas.adapts(fusion):
+        return Alpha(learned.alpha, learned.reason)
+    if searcher.tuned is not None and alphas.adapts(fusion):
+        return Alpha(None, "tuned on pairs for this collection")
+    return alphas.adaptive(fusion, known.memories, language_known=searcher.language_known)
+
+
+def _result(
+    found: SearchResult,
+    memories: Sequence[MemoryItem],
+    asked: Recall,
+    chosen: Alpha,
+    matches: tuple[Match, ...],
+    meant: dict[str, str],
+) -> MemoryResult:
+    return MemoryResult(
+        hits=tuple(_hit(hit, memory, asked.explain, chosen) for hit, memory in zip(found, memories, strict=True)),
+        mode=found.mode,
+        degraded=found.degraded,
+        query=found.query,
+        problems=found.problems,
+        alpha=chosen.value,
+        alpha_reason=chosen.reason,
+        tags=tuple(str(match.value) for match in matches),
+        corrections=meant,
+    )
+
+
+def _hit(hit: Hit, memory: MemoryItem, explain: bool, chosen: Alpha) -> MemoryHit:
+    why = replace(hit.explanation, alpha_reason=chosen.reason) if explain and hit.explanation else None
+    return MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory)
+
+
+def _log(found: SearchResult, result: MemoryResult, seconds: float) -> None:
+    """Once for every search, for those who listen."""
+    told = [hit.explanation for hit in found.hits if hit.explanation]
+    facts = {
+        "hits": len(result),
+        "by_meaning": sum(each.semantic_rank is not None for each in told),
+        "by_words": sum(each.lexical_rank is not None for each in told),
+        "by_words_only": sum(each.semantic_rank is None and each.lexical_rank is not None for each in told),
+        "alpha": result.alpha,
+        "mode": result.mode,
+        "milliseconds": round(seconds * 1000, 2),
+        "problems": len(result.problems),
+    }
+    log.info("recall: %s", ", ".join(f"{name} {value}" for name, value in facts.items()), extra={"recall": facts})

@@ -1,0 +1,174 @@
+"""`remember` and `update`: one memory at a time, or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from itertools import islice
+from typing import Any
+
+from twofold.engine import calls
+from twofold.engine.filters import compile_filter
+from twofold.engine.flow import Flow, Renew
+from twofold.engine.layout import METADATA_KEY, from_point
+from twofold.engine.requests import Ask, Probe
+from twofold.errors import InvalidDocument
+from twofold.fusion import resolve
+from twofold.index.progress import Advance
+from twofold.index.searching import Searcher
+from twofold.memory import turns, writing
+from twofold.memory.items import MemoryItem, Remembered, Similar
+from twofold.memory.keeper import Keeper
+from twofold.memory.layout import content_hash, damage
+from twofold.memory.scope import MEMORIES, Scope
+from twofold.memory.writing import Draft, Encoded
+
+_BATCH = 64
+_NEAR = 5
+
+
+def remember(
+    searcher: Searcher, keeper: Keeper, scope: Scope, written: Draft, default_type: str, supersedes: Sequence[str]
+) -> Flow[Remembered]:
+    """Store one memory, and say which others are nearly the same."""
+    old = yield from writing.find(searcher.ready, scope, supersedes, MEMORIES)
+    for identity in supersedes:
+        writing.require(old, identity, scope)
+    encoded = yield from writing.encode(searcher.ready, [writing.fresh(scope, written, default_type)], keeper.config)
+    near = yield from _near(searcher, keeper, scope, encoded[0])
+    item, is_new = yield from keeper.alone(
+        scope.user, _store_one(searcher, keeper, scope, written, encoded, supersedes)
+    )
+    if supersedes:
+        keeper.forget_vocabulary(scope.user)
+    similar = [each for each in near if each.id != item.id and each.id not in supersedes]
+    return Remembered(item.id, is_new=is_new, similar=similar)
+
+
+def _store_one(
+    searcher: Searcher,
+    keeper: Keeper,
+    scope: Scope,
+    written: Draft,
+    encoded: Sequence[Encoded],
+    supersedes: Sequence[str],
+) -> Flow[tuple[MemoryItem, bool]]:
+    stored = yield from _store(searcher, keeper, scope, [written], encoded)
+    item = stored[0][0]
+    yield from _supersede(searcher, [i for i in supersedes if i != item.id], item.id, scope)
+    return stored[0]
+
+
+def remember_many(
+    searcher: Searcher,
+    keeper: Keeper,
+    scope: Scope,
+    memories: Iterable[str | Mapping[str, Any]],
+    default_type: str,
+    progress: Advance,
+) -> Flow[list[Remembered]]:
+    """Store many memories, a batch at a time. A list is checked whole before anything is written."""
+    if isinstance(memories, (str, bytes, Mapping)):
+        raise InvalidDocument("remember_many takes a list (or any iterable) of memories: wrap a single one in [ ]")
+    drafts = (_draft(memory, position) for position, memory in enumerate(memories))
+    checked = iter(list(drafts) if isinstance(memories, Sequence) else drafts)
+    done: list[Remembered] = []
+    while batch := list(islice(checked, _BATCH)):
+        yield Renew()
+        items = [writing.fresh(scope, written, default_type) for written in batch]
+        encoded = yield from writing.encode(searcher.ready, items, keeper.config)
+        stored = yield from keeper.alone(scope.user, _store(searcher, keeper, scope, batch, encoded))
+        done += [Remembered(item.id, is_new=is_new) for item, is_new in stored]
+        progress(len(batch))
+    return done
+
+
+def _draft(memory: str | Mapping[str, Any], position: int) -> Draft:
+    if isinstance(memory, str):
+        return writing.draft(memory, {}, position)
+    if not isinstance(memory, Mapping):
+        raise InvalidDocument(f"expected a text or a mapping, got {type(memory).__name__}", position=position)
+    return writing.draft(memory.get("text"), {k: v for k, v in memory.items() if k != "text"}, position)
+
+
+def _store(
+    searcher: Searcher, keeper: Keeper, scope: Scope, drafts: Sequence[Draft], encoded: Sequence[Encoded]
+) -> Flow[list[tuple[MemoryItem, bool]]]:
+    """Write memories; one whose text is there already is refreshed. Of the same text twice, the last counts."""
+    ready = searcher.ready
+    hashes = list(dict.fromkeys(written.hash for written in drafts))
+    old = yield from writing.same_texts(ready, scope, hashes)
+    ids = yield from writing.free_ids(ready, scope, [h for h in hashes if h not in old])
+    result: list[tuple[MemoryItem, bool]] = []
+    final: dict[str, Encoded] = {}
+    merged: set[str] = set()
+    for written, each in zip(drafts, encoded, strict=True):
+        known = final[written.hash].item if written.hash in final else old.get(written.hash)
+        item = replace(each.item, id=ids[written.hash]) if known is None else writing.refreshed(known, written)
+        final[written.hash] = replace(each, item=item)
+        result.append((item, known is None))
+        if known is not None:
+            merged.add(written.hash)
+    yield from _reencode_merged(searcher, keeper, final, merged)
+    yield from writing.put(ready, list(final.values()))
+    if merged:  # how many have a tag can't be told without reading it anew
+        keeper.forget_vocabulary(scope.user)
+    else:
+        keeper.learn([each.item for each in final.values()], len(ids))
+    return [(final[written.hash].item, is_new) for written, (_, is_new) in zip(drafts, result, strict=True)]
+
+
+def _reencode_merged(searcher: Searcher, keeper: Keeper, final: dict[str, Encoded], hashes: set[str]) -> Flow[None]:
+    """A refreshed memory has the tags of before and of now, so its words are encoded anew."""
+    items = [final[h].item for h in hashes]
+    vectors = yield from writing.lexical(searcher.ready, items, keeper.config)
+    for item, sparse in zip(items, vectors, strict=True):
+        final[item.content_hash] = replace(final[item.content_hash], sparse=sparse)
+
+
+def _near(searcher: Searcher, keeper: Keeper, scope: Scope, each: Encoded) -> Flow[list[Similar]]:
+    floor = keeper.config.near_duplicate
+    if floor is None or each.dense is None:
+        return []
+    ask = Ask(resolve("auto"), (), compile_filter(scope.where(("memory",))), None)
+    request = ask.leg(Probe("dense", each.dense, floor), _NEAR, payload=True)
+    answers = yield from calls.query(searcher.ready.collection, [request])
+    found = [(from_point(point), point.score) for point in answers[0]]
+    other = [(s, score) for s, score in found if s.metadata.get("content_hash") != each.item.content_hash]
+    different = [(stored, score) for stored, score in other if damage(stored) is None]
+    return [Similar(stored.id, stored.text, round(score, 4)) for stored, score in different]
+
+
+def _supersede(searcher: Searcher, ids: Sequence[str], by: str, scope: Scope) -> Flow[None]:
+    """Hide memories from recall. The new one is stored by now, so nothing is lost if this is as far as it gets."""
+    if ids:
+        fields = {"superseded_by": by, "shelf": scope.label("superseded")}
+        yield from calls.set_payload(searcher.ready.collection, METADATA_KEY, fields, ids)
+
+
+def update(
+    searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, text: str | None, changes: Mapping[str, Any]
+) -> Flow[MemoryItem]:
+    """Change a memory: what is given is replaced, the rest stays, and it is encoded anew."""
+    checked = writing.draft("-" if text is None else text, changes)
+    fields = dict(checked.given)
+    if text is not None:
+        fields |= {"text": text, "content_hash": content_hash(text)}
+    item = yield from keeper.alone(scope.user, _change(searcher, keeper, scope, identity, fields))
+    keeper.forget_vocabulary(scope.user)
+    return item
+
+
+def _change(
+    searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, fields: Mapping[str, Any]
+) -> Flow[MemoryItem]:
+    found = yield from writing.find(searcher.ready, scope, [identity], MEMORIES)
+    old = writing.require(found, identity, scope)
+    item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
+    if item.order is not None:
+        yield from turns.rewrite(searcher, keeper, item)
+        return item
+    encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
+    yield from writing.put(searcher.ready, encoded)
+    return item
