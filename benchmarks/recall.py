@@ -6,6 +6,7 @@ import argparse
 import random
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -16,40 +17,40 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.data import DIM, Data
-from twofold import Fusion, Memory, MemoryConfig
+from twofold import Memory, MemoryConfig
+from twofold.encoders import bundled
+from twofold.encoders.base import DenseEncoder
 
 _TAGS = 200
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _CONFIG = MemoryConfig(
-    fusion=Fusion.auto(background=0.2),  # as the bundled model has it
     fields={"type": "keyword", "year": "integer"},
     type_weights={"decision": 1.1},
-    type_alpha={"link": 0.5},
     near_duplicate=None,
 )
 
 
-class Prepared:
-    """An embedding that has every vector already: what is measured is recall, not a model."""
+def _prepared(data: Data) -> DenseEncoder:
+    """The bundled model, but with every vector ready: what is measured is recall, not a model."""
 
-    model_name = "prepared"
+    def documents(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return data.dense[[int(text.split(maxsplit=1)[0].removeprefix("no")) % data.points for text in texts]]
 
-    def __init__(self, data: Data) -> None:
-        self._data = data
-        self.dim = DIM
-
-    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return self._data.dense[[int(text.split()[0].removeprefix("no")) % self._data.points for text in texts]]
-
-    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        return self._data.dense_queries[hash(text) % self._data.queries]
+    return DenseEncoder(
+        name=bundled.NAME,
+        dim=DIM,
+        languages=frozenset({"english"}),
+        background=bundled.encoder().background,
+        embed_documents=documents,
+        embed_query=lambda text: data.dense_queries[zlib.crc32(text.encode()) % data.queries],
+    )
 
 
 def measure(memories: int = 10_000, queries: int = 200) -> dict[str, dict[str, float]]:
     """Milliseconds of recalls and of pure vector searches, taken in turns."""
     data = Data(memories, queries)
     with tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder:
-        with Memory.open(folder, user="ada", dense=Prepared(data), config=_CONFIG) as memory:
+        with Memory.open(folder, user="ada", dense=_prepared(data), config=_CONFIG) as memory:
             _fill(memory, memories)
             asked = _queries(memories, queries)
             ways = _ways(memory)
@@ -66,7 +67,7 @@ def measure(memories: int = 10_000, queries: int = 200) -> dict[str, dict[str, f
 def _ways(memory: Memory) -> dict[str, Callable[[str], Any]]:
     own = {"shelf": f"memory:{memory.user}"}
     return {
-        "pure vector": lambda q: memory.index.search(q, alpha=1.0, fusion=_CONFIG.fusion, filter=own),
+        "pure vector": lambda q: memory.index.search(q, alpha=1.0, filter=own),
         "recall": lambda q: memory.recall(q),
         "recall, explained": lambda q: memory.recall(q, explain=True),
         "recall, no signals": lambda q: memory.recall(q, signals=False),

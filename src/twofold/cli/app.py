@@ -7,6 +7,19 @@ from typing import Annotated
 import typer
 
 from twofold.cli.console import Commands
+from twofold.cli.eval_options import (
+    EvalBy,
+    EvalData,
+    EvalHtml,
+    EvalLanguage,
+    EvalLocation,
+    EvalMetric,
+    EvalPlot,
+    EvalSame,
+    EvalSample,
+    EvalSplit,
+)
+from twofold.cli.mcp import DEFAULT_MEMORIES, Transport
 from twofold.cli.options import (
     DEFAULT_COLLECTION,
     DEFAULT_LOCATION,
@@ -128,3 +141,138 @@ def info(
     from twofold.cli.opening import Target
 
     run(Target(location, collection, api_key, model=model), as_json=as_json)
+
+
+@app.command("eval")
+def evaluate(
+    data: EvalData,
+    location: EvalLocation = None,
+    collection: Collection = DEFAULT_COLLECTION,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option("--run", help="A run: dense, bm25, a fusion, or NAME=VALUE …; the first is the baseline."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10,
+    metric: EvalMetric = "ndcg",
+    by: EvalBy = None,
+    same: EvalSame = None,
+    split: EvalSplit = None,
+    sample: EvalSample = None,
+    html: EvalHtml = None,
+    plot: EvalPlot = None,
+    as_json: AsJson = False,
+    language: EvalLanguage = None,
+    model: Model = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Measure how good the answers are: hit rate, MRR, nDCG, recall, latency.
+
+    DATA is a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or a .jsonl or .csv file with query and expected.
+    """
+    from twofold.cli.eval import run
+    from twofold.cli.eval_asked import Asked, Wanted
+
+    asked = Asked(data, location, collection, same, split, sample, language, model, api_key)
+    run(asked, Wanted(runs or [], k, metric, by, html, plot, as_json))
+
+
+@app.command()
+def sweep(
+    data: EvalData,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUES]...", help="What to vary: alpha=0.3:1:0.1 fusion=auto,rrf depth=50,200 k1=0.9,1.2 …"
+        ),
+    ] = None,
+    location: EvalLocation = None,
+    collection: Collection = DEFAULT_COLLECTION,
+    fixed: Annotated[
+        list[str] | None, typer.Option("--with", help="What is the same in all runs, as fusion=weighted.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10,
+    metric: EvalMetric = "ndcg",
+    by: EvalBy = None,
+    same: EvalSame = None,
+    split: EvalSplit = None,
+    sample: EvalSample = None,
+    html: EvalHtml = None,
+    plot: EvalPlot = None,
+    as_json: AsJson = False,
+    language: EvalLanguage = None,
+    model: Model = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Find the settings that answer best: every combination of the given values. By default, alpha from 0.3 to 1."""
+    from twofold.cli.eval_asked import Asked, Wanted
+    from twofold.cli.sweep import run
+
+    asked = Asked(data, location, collection, same, split, sample, language, model, api_key)
+    run(asked, parameters or [], Wanted(fixed or [], k, metric, by, html, plot, as_json))
+
+
+@app.command()
+def mcp(
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", envvar="TWOFOLD_USER", help="Whose memories. Needed.")
+    ] = None,
+    location: Annotated[
+        str,
+        typer.Option(
+            "--location",
+            "-l",
+            "--path",
+            "--url",
+            envvar="TWOFOLD_LOCATION",
+            help="A folder, or the URL of a Qdrant server.",
+        ),
+    ] = DEFAULT_MEMORIES,
+    agent: Annotated[
+        str | None, typer.Option("--agent", envvar="TWOFOLD_AGENT", help="Only the memories of this agent.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="Default: memories.")
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--language",
+            envvar="TWOFOLD_LANGUAGE",
+            help="Language of the words. Default: the collection's, or english.",
+        ),
+    ] = None,
+    transport: Annotated[
+        Transport,
+        typer.Option(
+            "--transport",
+            "-t",
+            envvar="TWOFOLD_MCP_TRANSPORT",
+            help="stdio: the client starts this. http: many clients share it.",
+        ),
+    ] = Transport.stdio,
+    host: Annotated[
+        str, typer.Option("--host", envvar="TWOFOLD_MCP_HOST", help="For http: the address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", "-p", envvar="TWOFOLD_MCP_PORT", min=1, max=65535, help="For http.")
+    ] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token", envvar="TWOFOLD_MCP_TOKEN", help="For http: what clients must send as their bearer token."
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Offer no tool that stores, changes or deletes.")
+    ] = False,
+    aliases: Annotated[
+        bool, typer.Option("--aliases", help="Offer retrieve_memory too, another name for memory_search.")
+    ] = False,
+    model: Model = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Serve a user's memories to MCP clients: Claude Desktop, Cursor, VS Code …."""
+    from twofold.cli.mcp import Listening, Served, run
+
+    served = Served(location, user, agent, collection, language, model, api_key)
+    run(served, Listening(transport, host, port, token), read_only=read_only, aliases=aliases)

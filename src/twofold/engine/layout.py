@@ -39,6 +39,8 @@ class Found(Point, Protocol):
 
     @property
     def score(self) -> float: ...
+    @property
+    def vector(self) -> Any: ...
 
 
 class Stored(NamedTuple):

@@ -73,10 +73,11 @@ class Ask:
         fields = self._leg(probe, depth)
         return _request(**{**fields, "limit": min(depth, limit or depth)}, with_payload=payload)
 
-    def fused(self, how: Any, depth: int, limit: int) -> models.QueryRequest:
+    def fused(self, how: Any, depth: int, limit: int, *, vectors: bool = False) -> models.QueryRequest:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
         legs = [_prefetch(**self._leg(probe, depth)) for probe in self.probes]
-        return _request(prefetch=legs, query=how, limit=limit, with_payload=True)
+        wanted = [DENSE] if vectors else False
+        return _request(prefetch=legs, query=how, limit=limit, with_payload=True, with_vector=wanted)
 
     def _leg(self, probe: Probe, depth: int) -> dict[str, Any]:
         return {

@@ -44,6 +44,11 @@ class PayloadIndexes:
                 yield from self._create(key, kind)
         return compile_filter(where)
 
+    def ensure(self, key: str, kind: models.PayloadSchemaType) -> Flow[None]:
+        """An index on a field whose kind the caller vouches for, also one for ranges."""
+        if self._enabled and key not in self._kinds:
+            yield from self._create(key, kind)
+
     def _create(self, key: str, kind: models.PayloadSchemaType) -> Flow[None]:
         """Only makes searches faster, so a failure (a read-only key) must not fail them."""
         self._kinds[key] = kind.value

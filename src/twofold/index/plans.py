@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 from qdrant_client import models
 
-from twofold.engine.layout import Found, Stored, from_point
-from twofold.engine.requests import Ask, Probe
+from twofold.engine.layout import DENSE, Found, Stored, from_point
+from twofold.engine.requests import Ask
 from twofold.fusion import Leg, LegName, settle
 from twofold.signals import Factors, Match
 
@@ -78,24 +79,22 @@ class NativePlan:
     explain: bool
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
-        """The fused request, and the bare legs if they are to be shown."""
-        bare = [self.ask.leg(probe, depth, payload=False) for probe in self._bare()]
-        return [self.ask.fused(self.how, depth, limit), *bare]
+        """The fused request, and the bare legs if they are to be shown. For a floor, vectors say how near hits are."""
+        bare = [self.ask.leg(probe, depth, payload=False) for probe in self.ask.probes] if self.explain else []
+        return [self.ask.fused(self.how, depth, limit, vectors=self._judges), *bare]
 
-    def _bare(self) -> Sequence[Probe]:
-        """The legs that travel along: all of them to explain, the nearest of the dense one for a floor."""
-        if self.explain or self.ask.sure is None:
-            return self.ask.probes if self.explain else ()
-        dense = next(probe for probe in self.ask.probes if probe.leg == "dense")
-        return [replace(dense, floor=self.ask.sure)]
+    @property
+    def _judges(self) -> bool:
+        return self.ask.sure is not None and not self.explain
 
     def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        settled = settle([(from_point(point), point.score) for point in answers[0]], lambda stored: stored.id)
+        stored_in = [from_point(point) for point in answers[0]]
+        near = self._cosines(answers[0]) if self._judges else {}
+        scored = [(stored, point.score) for stored, point in zip(stored_in, answers[0], strict=True)]
+        settled = settle(scored, lambda stored: stored.id)
         if not self.explain:
-            near = [(str(point.id), point.score) for points in answers[1:] for point in points]
-            places = _places([Leg("dense", near)])
-            return [Row(stored, score, score, places.get(stored.point, _NOWHERE)) for stored, score in settled]
+            return [Row(stored, score, score, near.get(stored.point, _NOWHERE)) for stored, score in settled]
         legs = _legs(self.ask, [[(str(point.id), point.score) for point in points] for points in answers[1:]])
         shown = {stored.point: stored for stored, _ in settled}
         rows = _fuse(self.ask, legs, shown)
@@ -103,6 +102,17 @@ class NativePlan:
             rows.get(stored.point, Row(stored, score, score))._replace(score=score, tie=score)
             for stored, score in settled
         ]
+
+    def _cosines(self, points: Sequence[Found]) -> dict[str, Mapping[LegName, Place]]:
+        """How near each hit is in meaning. Cheaper than to ask the dense leg once more."""
+        asked = next(probe.vector for probe in self.ask.probes if isinstance(probe.vector, np.ndarray))
+        vectors = {str(point.id): (point.vector or {}).get(DENSE) for point in points}
+        known = {i: np.asarray(vector, dtype=np.float32) for i, vector in vectors.items() if vector is not None}
+        length = float(np.linalg.norm(asked)) or 1.0
+        return {
+            i: {"dense": Place(float(vector @ asked) / (length * (float(np.linalg.norm(vector)) or 1.0)), 0)}
+            for i, vector in known.items()
+        }
 
 
 Plan = ClientPlan | NativePlan

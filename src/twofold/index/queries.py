@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +16,7 @@ from twofold.engine.layout import Stored
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
 from twofold.fusion import Strategy, resolve
+from twofold.fusion.base import shares
 from twofold.signals import Signals
 
 _MOST = 1_000_000
@@ -81,6 +83,11 @@ def _overridden(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
         raise InvalidQuery(wrong) from error
 
 
+@lru_cache(maxsize=256)
+def _leaning(fusion: Strategy, meaning: float, _: float) -> Strategy:
+    return fusion.with_alpha(meaning)
+
+
 def check_query(
     query: object,
     *,
@@ -101,5 +108,5 @@ def check_query(
     alpha = given.pop("alpha", None)
     if given:
         config = _overridden(config, given)
-    fusion = config.fusion if alpha is None else config.fusion.with_alpha(alpha)
+    fusion = config.fusion if alpha is None else _leaning(config.fusion, *shares(alpha))
     return Query(text=query, k=k, offset=offset, where=where, fusion=fusion, config=config, explain=explain)

@@ -47,11 +47,11 @@ class DirectApi(StoreApi):
 
     @request
     def query_made(self, collection_name: str, requests: Sequence[models.QueryRequest], **kwargs: Any) -> list[Answer]:
-        """Answer queries by vectors and fusions of them, with the whole payload or none."""
+        """Answer queries by vectors and fusions of them, with the whole payload or none, and with named vectors."""
         collection = self.store.get(collection_name)
         asked = [
             to_edge_request(
-                one, collection.schema, _no_examples, bool(one.with_payload), bool(one.with_vector), kept_formula
+                one, collection.schema, _no_examples, bool(one.with_payload), one.with_vector or False, kept_formula
             )
             for one in requests
         ]

@@ -1,0 +1,95 @@
+"""`make eval`: retrieval quality of Twofold and its peers on every set that is there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.quality import sets, table
+from benchmarks.quality.systems import SYSTEMS, System
+from benchmarks.quality.vectors import Material, material
+from twofold.eval import Run, evaluate, write_report
+
+
+def main(words: list[str] | None = None) -> None:
+    chosen = _parser().parse_args(words)
+    console = Console()
+    if not chosen.data.is_dir():
+        raise SystemExit(f"there is no folder {chosen.data}: put BEIR-style sets there, or name another with --data")
+    systems = [system for system in SYSTEMS if system.name in chosen.systems]
+    results: dict[str, dict[str, Run]] = {}
+    inside: list[str] = []
+    for path in sets.find(chosen.data, chosen.sets):
+        runs = _runs(path, systems, chosen, console)
+        inside.append(path.name)
+        results.update(_parts(path.name, runs))
+    _show(results, inside, chosen, console)
+
+
+def _parser() -> argparse.ArgumentParser:
+    names = [system.name for system in SYSTEMS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
+    parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
+    parser.add_argument("--systems", nargs="+", choices=names, default=names, metavar="SYSTEM", help=", ".join(names))
+    parser.add_argument("--k", type=int, default=10, help="how many hits count")
+    parser.add_argument("--sample", type=int, help="ask only so many questions of each set")
+    parser.add_argument("--metric", default="ndcg", help="hit_rate, mrr, ndcg or recall")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--html", type=Path, help="write a report for each set into this folder")
+    return parser
+
+
+def _runs(path: Path, systems: list[System], chosen: argparse.Namespace, console: Console) -> dict[str, Run]:
+    vectors = material(sets.read(path), sets.known(path.name).language, chosen.cache, chosen.sample)
+    runs = {}
+    for system in systems:
+        with console.status(f"{path.name}: {system.name}"):
+            runs[system.name] = _run(system, vectors, chosen.k)
+        for reason in runs[system.name].degraded:
+            console.print(f"{path.name}, {system.name}: {reason}", style="yellow", markup=False)
+    if chosen.html:
+        chosen.html.mkdir(parents=True, exist_ok=True)
+        write_report(chosen.html / f"{path.name}.html", vectors.data, list(runs.values()), metric=chosen.metric)
+    return runs
+
+
+def _run(system: System, vectors: Material, k: int) -> Run:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the peers say about their own dependencies
+        with system.open(vectors) as retriever:
+            return evaluate(retriever, vectors.data, k=k, name=system.name, parameters=system.parameters, warm_up=20)
+
+
+def _parts(name: str, runs: dict[str, Run]) -> dict[str, dict[str, Run]]:
+    """A set, and apart from it the questions that are of another kind."""
+    apart = sets.known(name).apart
+    if apart is None:
+        return {name: runs}
+    field, value = apart
+    return {
+        name: {system: run.where(lambda q: q.metadata.get(field) != value) for system, run in runs.items()},
+        f"{name}, {field} {value}": {
+            system: run.where(lambda q: q.metadata.get(field) == value) for system, run in runs.items()
+        },
+    }
+
+
+def _show(results: dict[str, dict[str, Run]], inside: list[str], chosen: argparse.Namespace, console: Console) -> None:
+    console.print(table.by_set(results, inside, chosen.metric, chosen.k))
+    console.print(f"▲ ▼ differs from {next(iter(results[inside[0]]))} by more than chance (p < 0.05)", style="dim")
+    console.print(table.by_system(results, inside, chosen.k))
+    for line in table.published(results):
+        console.print(line, soft_wrap=True)
+    if chosen.json:
+        figures = {name: {system: run.summary() for system, run in runs.items()} for name, runs in results.items()}
+        chosen.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

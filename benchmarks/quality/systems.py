@@ -1,0 +1,54 @@
+"""What is compared. A system gets the set with its vectors and gives something that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.quality import peers
+from benchmarks.quality.vectors import Material
+from twofold import HybridIndex
+from twofold.encoders import bundled
+from twofold.encoders.base import DenseEncoder
+
+
+@dataclass(frozen=True)
+class System:
+    name: str
+    open: Callable[[Material], AbstractContextManager[Any]]
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def _twofold(material: Material) -> Iterator[HybridIndex]:
+    """As `HybridIndex.open(…, language=…)` makes it, with the bundled model's vectors already computed."""
+    model = bundled.encoder()
+    dense = DenseEncoder(
+        name=model.name,
+        dim=model.dim,
+        languages=model.languages,
+        background=model.background,
+        embed_documents=lambda texts: np.asarray(material.embed_documents(texts)),
+        embed_query=material.embed_query,
+    )
+    with HybridIndex.open(":memory:", dense=dense, language=material.language) as index:
+        index.add(material.data.documents)
+        yield index
+
+
+SYSTEMS = (
+    System("auto", _twofold),
+    System("dense", _twofold, {"alpha": 1.0}),
+    System("bm25", _twofold, {"alpha": 0.0}),
+    System("rrf", _twofold, {"fusion": "rrf"}),
+    System("dbsf", _twofold, {"fusion": "dbsf"}),
+    System("qdrant-bm25", peers.qdrant_bm25),
+    System("langchain", peers.langchain),
+    System("langchain+idf", peers.langchain_with_idf),
+    System("llama-index", peers.llama_index),
+)
+"""The first is the one that the others are compared with."""

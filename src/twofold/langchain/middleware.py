@@ -1,0 +1,196 @@
+"""`MemoryMiddleware`: an agent that is told what it remembers, and remembers what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
+from typing import Annotated, Any
+
+try:
+    from langchain.agents.middleware import AgentMiddleware
+except ImportError as error:
+    raise ImportError('MemoryMiddleware needs LangChain\'s agents: pip install "twofold[langchain]"') from error
+
+from langchain.agents.middleware import AgentState, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+from typing_extensions import NotRequired
+
+from twofold import InvalidQuery, Memory, MemoryResult, Turn, as_data
+from twofold.langchain.tools import MemorySource, memory_tools
+from twofold.tools import LazyMemory
+
+_TRUST = {"user": "user", "assistant": "agent"}
+
+
+def _joined(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    return {**old, **new}
+
+
+class RecallingState(AgentState[Any]):
+    """The state of an agent with memory."""
+
+    twofold_recalled: NotRequired[Annotated[dict[str, str], PrivateStateAttr, _joined]]
+    """What each middleware has recalled for this run. Private: it is neither input nor output."""
+
+
+class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
+    """Puts memories that fit what the user says in front of it, at every model call of a run.
+
+    They are recalled once a run, and go to the model as a message of their own, marked as data. The message history
+    never gets to hold them.
+    """
+
+    state_schema = RecallingState
+
+    def __init__(
+        self,
+        memory: MemorySource,
+        *,
+        k: int = 5,
+        tools: bool = False,
+        remember_turns: bool = False,
+        session: str | None = None,
+        name: str = "MemoryMiddleware",
+        **recall: Any,
+    ) -> None:
+        """Configure what is recalled, and what is kept.
+
+        Args:
+            memory: What to recall from. A function is asked at each run, for an agent that serves many users.
+            k: How many memories at most.
+            tools: Give the agent the memory's tools as well.
+            remember_turns: After each run, store what the user said and what the agent answered.
+            session: The session that turns are stored in; by default the memory's own, or else the thread's id.
+            name: Tells several of them in one agent apart: memories and knowledge, for instance.
+            recall: Whatever else `Memory.recall` takes: `types`, `min_score`, `min_trust` ….
+        """
+        super().__init__()
+        self.tools = memory_tools(memory) if tools else []
+        self._source = memory
+        self._name = name
+        self._recall = {**recall, "k": k}
+        self._remembers = remember_turns
+        self._session = session
+
+    @property
+    def name(self) -> str:
+        """What tells it from others in the same agent."""
+        return self._name
+
+    # --- recalling, once a run -----------------------------------------------------------------
+
+    def before_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Recall what fits the last thing that the user said."""
+        memory, messages = self._memory(), state["messages"]
+        self._check_session(memory, runtime)
+        return self._recalled(memory.recall(_asked(messages), **self._recall), messages)
+
+    async def abefore_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """`before_agent` without blocking the event loop."""
+        memory, messages = await self._amemory(), state["messages"]
+        self._check_session(memory, runtime)
+        return self._recalled(await memory.arecall(_asked(messages), **self._recall), messages)
+
+    def _recalled(self, found: MemoryResult, messages: Sequence[AnyMessage]) -> dict[str, Any]:
+        """What the model is to be told; not what stands in the conversation anyway."""
+        said = {_text(message) for message in messages}
+        news = [hit for hit in found if hit.text.strip() not in said]
+        return {"twofold_recalled": {self.name: as_data(news) if news else ""}}
+
+    # --- telling the model ---------------------------------------------------------------------
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Call the model with the memories in front of the user's message."""
+        return handler(self._informed(request))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """`wrap_model_call` without blocking the event loop."""
+        return await handler(self._informed(request))
+
+    def _informed(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        recalled: dict[str, str] = request.state.get("twofold_recalled", {})  # type: ignore[assignment]
+        text, place = recalled.get(self.name), _last_human(request.messages)
+        if not text or place is None:
+            return request
+        # Not into the system message: what is stored must not speak with its authority.
+        told = [*request.messages[:place], HumanMessage(text), *request.messages[place:]]
+        return request.override(messages=told)
+
+    # --- remembering what was said -------------------------------------------------------------
+
+    def after_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
+        """Store the turns of this run."""
+        if self._remembers:
+            memory = self._memory()
+            for trust, turns in _new_turns(state["messages"]):
+                memory.remember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
+
+    async def aafter_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
+        """`after_agent` without blocking the event loop."""
+        if self._remembers:
+            memory = await self._amemory()
+            for trust, turns in _new_turns(state["messages"]):
+                await memory.aremember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
+
+    def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
+        return self._session or memory.session or _thread(runtime)
+
+    def _check_session(self, memory: Memory, runtime: Runtime[Any]) -> None:
+        """Before the model is paid for an answer that then can't be stored."""
+        if self._remembers and self._session_for(memory, runtime) is None:
+            raise InvalidQuery(
+                "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for one, "
+                'or run the agent with {"configurable": {"thread_id": …}}'
+            )
+
+    # --- whose memory --------------------------------------------------------------------------
+
+    def _memory(self) -> Memory:
+        if isinstance(self._source, LazyMemory):
+            return self._source.get()
+        return self._source if isinstance(self._source, Memory) else self._source()
+
+    async def _amemory(self) -> Memory:
+        return await self._source.aget() if isinstance(self._source, LazyMemory) else self._memory()
+
+
+def _thread(runtime: Runtime[Any]) -> str | None:
+    running = getattr(runtime, "execution_info", None)  # older versions of LangGraph have none
+    thread = running.thread_id if running else get_config().get("configurable", {}).get("thread_id")
+    return None if thread is None else str(thread)
+
+
+def _text(message: AnyMessage) -> str:
+    return str(message.text).strip()
+
+
+def _last_human(messages: Sequence[AnyMessage]) -> int | None:
+    places = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return places[-1] if places else None
+
+
+def _asked(messages: Sequence[AnyMessage]) -> str:
+    """What the user said last; empty, which recalls nothing, if that was nothing in words."""
+    place = _last_human(messages)
+    return "" if place is None else _text(messages[place])
+
+
+def _new_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, list[Turn]]]:
+    """What was said since the user spoke last, with the trust it has. Talk with tools is left out."""
+    turns = [
+        Turn(_text(message), "user" if isinstance(message, HumanMessage) else "assistant")
+        for message in messages[_last_human(messages) or 0 :]
+        if _text(message) and (isinstance(message, HumanMessage) or _is_answer(message))
+    ]
+    return [(_TRUST[str(speaker)], list(group)) for speaker, group in groupby(turns, lambda turn: turn.speaker)]
+
+
+def _is_answer(message: AnyMessage) -> bool:
+    return isinstance(message, AIMessage) and not message.tool_calls

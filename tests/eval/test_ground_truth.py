@@ -1,0 +1,72 @@
+"""Recall on the project's own ground truth, with the bundled model and every default."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.eval.own import Recaller, read, recaller
+from twofold.eval import Run
+
+
+@pytest.fixture(scope="module")
+def memories() -> Iterator[Recaller]:
+    with recaller() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def run(memories: Recaller) -> Run:
+    return memories.evaluate()
+
+
+def test_there_is_enough_of_every_kind() -> None:
+    memories, queries = read("memories"), read("queries")
+    assert len(memories) >= 80
+    assert len(queries) >= 90
+    assert len({each["key"] for each in memories}) == len(memories)
+    assert {key for each in queries for key in each["expected"]} <= {each["key"] for each in memories}
+    kinds = Counter(each["kind"] for each in queries)
+    assert kinds["nothing"] == 10
+    asked = {"known failure", "project", "tag", "identifier", "error", "paraphrase", "date", "typo"}
+    assert asked | {"portuguese", "norwegian"} <= set(kinds)
+
+
+def test_nineteen_of_twenty_answers_are_among_the_first_ten(run: Run) -> None:
+    assert run["hit_rate"] >= 0.95
+
+
+def test_the_answer_mostly_comes_first(run: Run) -> None:
+    assert run["mrr"] >= 0.8
+
+
+def test_queries_about_nothing_are_answered_with_nothing(run: Run) -> None:
+    assert run.answered_nothing is not None
+    assert run.answered_nothing >= 0.8
+
+
+def test_hardly_any_other_query_is_lost_to_the_floor(run: Run) -> None:
+    assert run.unanswered is not None
+    assert run.unanswered <= 0.02
+
+
+def test_the_known_failure_is_none_any_more(memories: Recaller) -> None:
+    query = "rathole project codebase architecture"
+    found = memories.keys(memories.ask(query, 4, "english"))
+    assert found[0] == "rathole-modules"
+    assert sum(key.startswith("rathole") for key in found) >= 3
+    by_meaning = memories.keys(memories.ask(query, 4, "english", alpha=1.0))
+    assert not by_meaning[0].startswith("rathole"), "pure vector search shows why words and tags are needed"
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_both_legs_together_beat_each_alone(memories: Recaller, run: Run, alpha: float) -> None:
+    alone = memories.evaluate(alpha=alpha)
+    assert run["mrr"] > alone["mrr"]
+    assert run["ndcg"] > alone["ndcg"]
+
+
+def test_signals_help(memories: Recaller, run: Run) -> None:
+    assert run["ndcg"] > memories.evaluate(signals=False)["ndcg"]

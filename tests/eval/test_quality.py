@@ -1,0 +1,75 @@
+"""The comparison with the peers runs, on a set and vectors of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.quality import __main__ as quality
+from benchmarks.quality import sets, table, vectors
+from benchmarks.quality.systems import SYSTEMS
+from tests.eval.sets import write_beir
+from twofold.encoders import bundled
+from twofold.testing import HashEmbedding
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A folder with one set, and a model that counts what it embeds."""
+    write_beir(tmp_path / "data" / "notes")
+    counts: list[int] = []
+    model = HashEmbedding(bundled.DIM)
+
+    def embed(what: str, texts: Any, chunk: int) -> Any:
+        import numpy as np
+
+        counts.append(len(texts))
+        return np.asarray(model.embed_documents(texts), dtype=np.float32)
+
+    monkeypatch.setattr(vectors, "_embed", embed)
+    monkeypatch.setattr(sets, "KNOWN", {"notes": sets.Known(same=None, apart=("topic", "q4"), published={"bm25": 0.9})})
+    monkeypatch.chdir(tmp_path)
+    return counts
+
+
+def test_every_system_answers_and_vectors_are_kept(
+    cached: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    quality.main(["--data", "data", "--html", "reports", "--json", "figures.json"])
+    shown = capsys.readouterr().out
+    assert all(system.name in shown for system in SYSTEMS)
+    assert "mean of 1" in shown
+    assert "notes, topic q4" in shown
+    assert "notes, bm25: nDCG@10" in shown
+    assert (tmp_path / "reports" / "notes.html").is_file()
+    assert (tmp_path / "figures.json").is_file()
+    quality.main(["--data", "data", "--systems", "auto", "bm25"])
+    assert cached == [5, 4], "the second run embeds nothing"
+
+
+def test_peers_search_within_a_filter(cached: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sets, "KNOWN", {"notes": sets.Known(same="topic")})
+    corpus = tmp_path / "data" / "notes" / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace('"topic": "tunnel"', '"topic": "q1"'))
+    data = sets.read(tmp_path / "data" / "notes")
+    material = vectors.material(data, "english", tmp_path / "cache")
+    for system in SYSTEMS:
+        run = quality._run(system, material, 10)
+        assert [answer.ids for answer in run.answers] == [["tunnel"], [], [], []], system.name
+
+
+def test_without_data_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="there is no folder"):
+        quality.main(["--data", str(tmp_path / "none")])
+    write_beir(tmp_path / "notes")
+    with pytest.raises(SystemExit, match="has no scifact: it has notes"):
+        sets.find(tmp_path, ["scifact"])
+
+
+def test_published_figures_stand_beside_the_measured() -> None:
+    assert table.published({}) == []
+    assert sets.known("scifact-train").published == {"dense": 0.645, "qdrant-bm25": 0.687}
+    assert sets.known("anything else") == sets.Known()

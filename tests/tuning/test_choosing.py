@@ -1,0 +1,66 @@
+"""Which fusion is chosen, and how sure that is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from twofold.fusion import Auto, Leg
+from twofold.tuning import choose, describe, restore
+from twofold.tuning.choosing import Asked, candidates
+
+DEFAULT = Auto(background=0.2)
+
+
+def _asked(good_leg: str, count: int, noise: float, seed: int = 0) -> list[Asked]:
+    """Queries whose answer one leg ranks first, while the other ranks it anywhere."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        ids = [f"{number}-{n}" for n in range(20)]
+        sure = [(i, 0.9 - 0.02 * place) for place, i in enumerate(ids)]
+        vague = [(i, rng.random()) for i in ids]
+        if rng.random() < noise:
+            sure, vague = vague, sure
+        scores = {"dense": sure if good_leg == "dense" else vague, "lexical": sure if good_leg != "dense" else vague}
+        legs = (
+            Leg("dense", sorted(scores["dense"], key=lambda hit: -hit[1])),
+            Leg("lexical", sorted([(i, 20 * s) for i, s in scores["lexical"]], key=lambda hit: -hit[1]), terms=3),
+        )
+        made.append(Asked(legs, frozenset({ids[0]})))
+    return made
+
+
+@pytest.mark.parametrize(("good", "lower", "upper"), [("dense", 0.5, 1.0), ("lexical", 0.0, 0.35)])
+def test_it_leans_on_the_leg_that_knows(good: str, lower: float, upper: float) -> None:
+    found = choose(_asked(good, 120, noise=0.05), DEFAULT)
+    assert lower <= found.fusion.alpha <= upper
+    assert found.after >= found.before
+    assert found.sure >= 0.9
+
+
+def test_where_nothing_is_better_the_default_stays() -> None:
+    same = tuple(Leg(name, [("a", 0.9), ("b", 0.1)]) for name in ("dense", "lexical"))
+    found = choose([Asked(same, frozenset({"a"}))] * 40, DEFAULT)
+    assert not found.changed
+    assert found.fusion == DEFAULT
+    assert "the default stays" in str(found)
+
+
+def test_a_handful_of_pairs_changes_nothing() -> None:
+    assert not choose(_asked("dense", 5, noise=0.0), DEFAULT).changed
+
+
+def test_few_pairs_go_only_a_part_of_the_way() -> None:
+    few, many = (choose(_asked("dense", count, noise=0.02), DEFAULT) for count in (20, 400))
+    assert few.changed
+    assert many.changed
+    assert DEFAULT.alpha < few.fusion.alpha <= many.fusion.alpha
+
+
+def test_every_candidate_survives_being_kept() -> None:
+    for fusion in candidates(DEFAULT):
+        kept = restore(describe(fusion))
+        assert type(kept) is type(fusion)
+        assert kept.weights == pytest.approx(fusion.weights)

@@ -1,0 +1,122 @@
+"""Tuning and calibrating an index, kept in its collection."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faces import Face
+from twofold import Document, HybridIndex, InvalidQuery, Memory, Pair
+from twofold.testing import HashEmbedding
+
+WORDS = [f"word{n}" for n in range(300)]
+
+
+class Elsewhere(HashEmbedding):
+    """Meaning that leads astray: a query lies near to texts that share no word with it."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return super().embed_query(text[::-1])
+
+
+def _texts(count: int = 120) -> list[str]:
+    rng = random.Random(3)
+    return [" ".join(rng.sample(WORDS, 12)) for _ in range(count)]
+
+
+def _pairs(texts: list[str], count: int = 60) -> list[tuple[str, str]]:
+    rng = random.Random(4)
+    return [(" ".join(rng.sample(text.split(), 3)), f"d{n}") for n, text in enumerate(texts[:count])]
+
+
+def _documents(texts: list[str]) -> list[Document]:
+    return [Document(text, id=f"d{n}") for n, text in enumerate(texts)]
+
+
+def test_tuning_is_kept_shared_and_undone(tmp_path: Path) -> None:
+    texts = _texts()
+    with HybridIndex.open(tmp_path, dense=Elsewhere()) as index:
+        index.add(_documents(texts))
+        before = [index.search(query).ids for query, _ in _pairs(texts)]
+        assert index.search("word1 word2", explain=True)[0].explanation.alpha == pytest.approx(0.35)  # type: ignore[union-attr]
+        found = index.tune(_pairs(texts))
+        assert found.changed
+        assert found.fusion.alpha < 0.35
+        tuned = [index.search(query).ids for query, _ in _pairs(texts)]
+        assert tuned != before
+        assert index.search("word1 word2", alpha=0.35, explain=True)[0].explanation.alpha == pytest.approx(0.35)  # type: ignore[union-attr]
+    with HybridIndex.open(tmp_path, dense=Elsewhere()) as index:
+        assert [index.search(query).ids for query, _ in _pairs(texts)] == tuned
+        assert index.untune()
+        assert [index.search(query).ids for query, _ in _pairs(texts)] == before
+        assert not index.untune()
+
+
+def test_tuning_works_on_every_engine(open_index: Callable[..., Face]) -> None:
+    texts = _texts()
+    face = open_index(dense=Elsewhere())
+    face.add(_documents(texts))
+    found: Any = face._call("tune", _pairs(texts))
+    assert found.fusion.alpha < 0.35
+    assert face._call("untune")
+
+
+def test_pairs_can_look_in_a_part_of_the_collection() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add([Document(text, id=f"d{n}", metadata={"half": n % 2}) for n, text in enumerate(texts)])
+        pairs = [Pair(q, frozenset({i}), {"half": int(i[1:]) % 2}) for q, i in _pairs(texts, 30)]
+        assert index.tune(pairs).before > 0.9
+        wrong = [Pair(q, frozenset({i}), {"half": 1 - int(i[1:]) % 2}) for q, i in _pairs(texts, 30)]
+        assert index.tune(wrong).before == 0
+
+
+@pytest.mark.parametrize("pairs", [[], [("", "d1")], [("word", [])], ["word"], [{"query": "word"}], [(3, "d1")]])
+def test_pairs_that_mean_nothing_are_refused(pairs: Any) -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index, pytest.raises(InvalidQuery):
+        index.tune(pairs)
+
+
+def test_calibrating_gives_a_strange_model_scores_that_last(tmp_path: Path) -> None:
+    texts = _texts()
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        seen = index.calibrate()
+        assert seen.separation > 3
+        assert seen.found > 0.9
+        assert -0.5 < seen.background < 0.6
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        one, other = (index.search(texts[0], k=k) for k in (1, 50))
+        assert one[0].score == pytest.approx(other[0].score), "a score doesn't depend on how many hits are shown"
+        assert index.untune()
+
+
+def test_calibrating_sees_that_a_model_is_of_no_use() -> None:
+    texts = _texts()
+    with HybridIndex.open(":memory:", dense=Elsewhere()) as index:
+        index.add(_documents(texts))
+        index.calibrate()
+        assert index.search(texts[0], explain=True)[0].explanation.alpha == pytest.approx(0.15)  # type: ignore[union-attr]
+
+
+def test_calibrating_needs_texts_to_look_at() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(["only one text is here"])
+        with pytest.raises(InvalidQuery, match="30 texts"):
+            index.calibrate()
+
+
+def test_a_memory_recalls_with_what_was_tuned() -> None:
+    texts = _texts()
+    with Memory.open(":memory:", user="ada", dense=Elsewhere()) as memory:
+        ids = memory.remember_many(texts)
+        memory.index.tune([(query, str(ids[int(i[1:])])) for query, i in _pairs(texts)])
+        result = memory.recall(texts[0], explain=True)
+        assert "tuned" in result.alpha_reason
+        assert result[0].explanation is not None
+        assert result[0].explanation.alpha is not None
+        assert result[0].explanation.alpha < 0.35
