@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from twofold.engine.flow import Flow
@@ -30,7 +30,7 @@ def blocking(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concaten
     return method
 
 
-def awaiting(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concatenate[Memory, P], Awaitable[T]]:
+def awaiting(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]]:
     """The method that is awaited."""
 
     @functools.wraps(make)

@@ -1,0 +1,14 @@
+"""LlamaIndex: a retriever, a vector store, memory tools and a memory block, all on the same hybrid search."""
+
+try:
+    import llama_index.core  # noqa: F401 - only to say which extra is missing
+except ImportError as error:
+    raise ImportError('twofold.llamaindex needs LlamaIndex: pip install "twofold[llamaindex]"') from error
+
+from twofold.llamaindex.embedding import IndexEmbedding
+from twofold.llamaindex.memory_block import HybridMemoryBlock
+from twofold.llamaindex.retriever import HybridRetriever
+from twofold.llamaindex.tools import memory_tools
+from twofold.llamaindex.vector_store import HybridVectorStore
+
+__all__ = ["HybridMemoryBlock", "HybridRetriever", "HybridVectorStore", "IndexEmbedding", "memory_tools"]

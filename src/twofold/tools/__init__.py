@@ -1,0 +1,32 @@
+"""Memory as tools for a model: defined once, for every agent framework, the raw chat APIs and MCP.
+
+    tools = memory_tools(memory)
+    result = tools[0].run(query="where does the tunnel listen?")
+    result.text        # for the model
+    result.data        # the same as plain values
+    result.is_error    # the text then says what to do differently
+
+A tool never raises for what a model does wrong.
+"""
+
+from __future__ import annotations
+
+from twofold.tools.calling import acall, call
+from twofold.tools.definitions import ALIASES, NAMES, memory_tools
+from twofold.tools.formats import Format, json_schemas
+from twofold.tools.lazy import LazyMemory
+from twofold.tools.results import ToolResult
+from twofold.tools.tool import Tool
+
+__all__ = [
+    "ALIASES",
+    "NAMES",
+    "Format",
+    "LazyMemory",
+    "Tool",
+    "ToolResult",
+    "acall",
+    "call",
+    "json_schemas",
+    "memory_tools",
+]

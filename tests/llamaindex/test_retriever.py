@@ -1,0 +1,124 @@
+"""HybridRetriever: the ranking of the core, as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from llama_index.core import get_response_synthesizer
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import MetadataMode, QueryBundle
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+
+from tests.llamaindex.corpus import NOTES, QUERIES
+from twofold import ConfigError, FilterError, HybridIndex, Memory
+from twofold.llamaindex import HybridRetriever
+from twofold.testing import HashEmbedding
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[HybridIndex]:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(NOTES.values(), ids=list(NOTES), metadatas=[{"letters": len(text)} for text in NOTES.values()])
+        yield index
+
+
+@pytest.fixture
+def memory(memory: Memory) -> Memory:
+    memory.remember(NOTES["tunnel"], type="note", tags=["rathole"], metadata={"project": "home"})
+    memory.remember(NOTES["cake"], type="recipe")
+    return memory
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+async def test_the_ranking_is_that_of_the_core(index: HybridIndex, awaited: bool) -> None:
+    retriever = HybridRetriever(index=index, similarity_top_k=5)
+    for query in QUERIES:
+        nodes = await retriever.aretrieve(query) if awaited else retriever.retrieve(query)
+        hits = index.search(query, 5)
+        assert [(node.node_id, node.score) for node in nodes] == [(hit.id, hit.score) for hit in hits]
+
+
+def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
+    (found,) = HybridRetriever(index=index, similarity_top_k=1).retrieve("rathole port")
+    hit = index.search("rathole port", 1, explain=True)[0]
+    assert found.node.get_content() == NOTES["tunnel"]
+    assert found.metadata["letters"] == len(NOTES["tunnel"])
+    why = found.metadata["explanation"]
+    assert hit.explanation is not None
+    assert why["semantic_score"] == hit.explanation.semantic_score
+    assert why["lexical_rank"] == 1
+    assert why["matched_words"] == ("rathole", "port")
+    assert why["final_score"] == found.score
+    assert (why["mode"], why["degraded"], why["relevance"]) == ("hybrid", None, hit.relevance)
+
+
+def test_models_do_not_see_the_explanation(index: HybridIndex) -> None:
+    (found,) = HybridRetriever(index=index, similarity_top_k=1).retrieve("rathole port")
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert found.node.get_content(metadata_mode=mode) == f"letters: {len(NOTES['tunnel'])}\n\n{NOTES['tunnel']}"
+
+
+def test_without_an_explanation_the_metadata_is_as_it_was_stored(index: HybridIndex) -> None:
+    (found,) = HybridRetriever(index=index, similarity_top_k=1, explain=False).retrieve("rathole port")
+    assert found.metadata == {"letters": len(NOTES["tunnel"])}
+
+
+def test_own_metadata_is_never_overwritten() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(["rathole"], metadatas=[{"explanation": "mine"}])
+        assert HybridRetriever(index=index).retrieve("rathole")[0].metadata == {"explanation": "mine"}
+
+
+def test_settings_reach_the_search(index: HybridIndex) -> None:
+    long = MetadataFilters(filters=[MetadataFilter(key="letters", value=60, operator=FilterOperator.GTE)])
+    for filters in (long, {"letters": {"gte": 60}}):
+        retriever = HybridRetriever(index=index, filters=filters, alpha=0.3, fusion="rrf", min_score=0.001)
+        hits = index.search("server", filter={"letters": {"gte": 60}}, alpha=0.3, fusion="rrf", min_score=0.001)
+        assert [(node.node_id, node.score) for node in retriever.retrieve("server")] == [(h.id, h.score) for h in hits]
+        assert all(node.metadata["letters"] >= 60 for node in retriever.retrieve("server"))
+    words = HybridRetriever(index=index, alpha=0)
+    assert [node.node_id for node in words.retrieve("ERR_CONN_RESET")] == ["reset"]
+    assert HybridRetriever(index=index, min_score=0.99).retrieve("nothing of this kind") == []
+    assert HybridRetriever(index=index, search_kwargs={"min_semantic": 0.99, "alpha": 1}).retrieve("server") == []
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+async def test_memories(memory: Memory, awaited: bool) -> None:
+    retriever = HybridRetriever(memory=memory, similarity_top_k=1)
+    bundle = QueryBundle("rathole port")
+    (found,) = await retriever.aretrieve(bundle) if awaited else retriever.retrieve(bundle)
+    (hit,) = memory.recall("rathole port", 1)
+    assert found.node_id == hit.id
+    assert found.score == pytest.approx(hit.score, rel=1e-3)
+    assert found.metadata["project"] == "home"
+    assert found.metadata["memory"]["tags"] == ("rathole",)
+    assert found.metadata["memory"]["type"] == "note"
+    recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("rathole port eggs")
+    assert [node.text for node in recipes] == [NOTES["cake"]]
+
+
+def test_another_users_memories_are_not_found(memory: Memory) -> None:
+    assert HybridRetriever(memory=memory.for_user("bob")).retrieve("rathole port") == []
+
+
+def test_either_an_index_or_a_memory(index: HybridIndex, memory: Memory) -> None:
+    for arguments in ({}, {"index": index, "memory": memory}):
+        with pytest.raises(ConfigError, match="either"):
+            HybridRetriever(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(FilterError):
+        HybridRetriever(index=index, filters="letters")  # type: ignore[arg-type]
+
+
+def test_in_a_query_engine(index: HybridIndex) -> None:
+    engine = RetrieverQueryEngine(
+        retriever=HybridRetriever(index=index, similarity_top_k=3),
+        response_synthesizer=get_response_synthesizer(llm=MockLLM()),
+        node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.1)],
+    )
+    response = engine.query("which port do rathole tunnels use")
+    assert response.source_nodes[0].node_id == "tunnel"
+    assert NOTES["tunnel"] in str(response)  # the mock repeats its prompt
+    assert "semantic_score" not in str(response)

@@ -1,0 +1,137 @@
+"""An honest "nothing relevant": short memories that say it in other words are found, off-topic queries find nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.memory.scenarios import Model, Store, texts
+from twofold import Memory, MemoryConfig
+from twofold.memory.alpha import Alpha, adaptive, floor
+
+MEMORIES = [
+    "The Matrix: a hacker learns that the world is a simulation.",
+    "Interstellar: explorers travel through a wormhole in space.",
+    "Whiplash: a young drummer and his merciless teacher.",
+    "Amélie: a shy waitress in Paris helps the people around her.",
+    "Ana drinks oat milk only; dairy makes her ill.",
+    "Rathole tunnels listen on port 2333.",
+    "The user prefers dark mode in every editor.",
+    "The user's sister Maria lives in Lisbon.",
+    "We decided to use Postgres instead of MongoDB for billing.",
+    "Deploys happen on Tuesdays and never on Fridays.",
+    "The user runs marathons; the next one is in Berlin in September.",
+    "The staging server is called hedgehog.",
+]
+IN_OTHER_WORDS = {
+    "science fiction films": "Interstellar",
+    "which database did we choose?": "We decided",
+    "what sport does the user do?": "The user runs",
+    "who is the user's sibling?": "The user's sister",
+    "colour theme preference": "The user prefers dark",
+    "food allergies": "Ana",
+    "romantic French movie": "Amélie",
+    "test environment hostname": "The staging server",
+}
+OFF_TOPIC = [
+    "zebra migration in Kenya", "recipe for lasagne", "quantum chromodynamics", "Bundesliga results",
+    "weather tomorrow", "stock price of Apple", "history of the Roman empire", "guitar chords for beginners",
+]  # fmt: skip
+EVERYTHING = [*IN_OTHER_WORDS, *OFF_TOPIC, "hedgehog", "rathole port", "marathom", "Fridays"]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def memory(store: Store) -> Memory:
+    opened = store.open(config=MemoryConfig(touch=False))
+    opened.remember_many(MEMORIES)
+    return opened
+
+
+@pytest.mark.parametrize("query", IN_OTHER_WORDS)
+def test_what_is_said_in_other_words_is_found(memory: Memory, query: str) -> None:
+    assert texts(memory.recall(query))[0].startswith(IN_OTHER_WORDS[query])
+
+
+@pytest.mark.parametrize("query", OFF_TOPIC)
+def test_off_topic_queries_find_nothing(memory: Memory, query: str) -> None:
+    assert texts(memory.recall(query)) == []
+
+
+@pytest.mark.parametrize(("query", "start"), [("hedgehog", "The staging"), ("marathom", "The user runs")])
+def test_one_word_is_enough_also_mistyped(memory: Memory, query: str, start: str) -> None:
+    assert texts(memory.recall(query))[0].startswith(start)
+
+
+def test_explaining_changes_nothing_about_the_floor(memory: Memory) -> None:
+    for query in EVERYTHING:
+        plain, explained = memory.recall(query), memory.recall(query, explain=True)
+        assert plain.ids == explained.ids, query
+
+
+async def test_awaiting_changes_nothing_about_the_floor(memory: Memory) -> None:
+    for query in EVERYTHING:
+        assert (await memory.arecall(query)).ids == memory.recall(query).ids, query
+
+
+def test_every_hit_is_above_the_floor(memory: Memory) -> None:
+    for query in IN_OTHER_WORDS:
+        result = memory.recall(query, explain=True)
+        least = floor(Alpha(0.35, ""), len(MEMORIES), corrected=bool(result.corrections))
+        assert least is not None
+        assert least.cosine is not None
+        for hit in result:
+            assert hit.explanation is not None
+            assert hit.score >= least.score or (hit.explanation.semantic_score or 0) >= least.cosine
+
+
+def test_pages_join_above_the_floor(memory: Memory) -> None:
+    whole = memory.recall("the user in Berlin, Lisbon or Paris", min_score=None)
+    assert len(whole) > 1
+    pages = [memory.recall("the user in Berlin, Lisbon or Paris", k=1, offset=n).ids for n in range(len(whole) + 1)]
+    assert [identity for page in pages for identity in page] == whole.ids
+    assert pages[-1] == []
+
+
+def test_another_floor_goes_before_it(store: Store, memory: Memory) -> None:
+    query = OFF_TOPIC[0]
+    assert len(memory.recall(query, min_score=0.0)) == 10
+    assert len(store.open(memory.user, config=MemoryConfig(min_score=None)).recall(query)) == 10
+    assert len(memory.recall("food allergies", min_score=0.5)) == 0
+
+
+def test_there_is_no_floor_where_none_was_measured(memory: Memory) -> None:
+    assert len(memory.recall(OFF_TOPIC[0], alpha=0.5)) == 10
+    assert len(memory.recall(OFF_TOPIC[0], fusion="rrf")) == 10
+    other = Store(dense=Model())
+    with other.open() as quick:
+        quick.remember_many(MEMORIES)
+        assert len(quick.recall(OFF_TOPIC[0])) == 10
+    other.close()
+
+
+@pytest.mark.parametrize(("memories", "score", "cosine"), [
+    (10, 0.11, 0.30), (100, 0.17, 0.30), (1000, 0.23, 0.36), (10_000, 0.29, 0.42),
+])  # fmt: skip
+def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine: float) -> None:
+    usual = adaptive("auto", memories, language_known=True)
+    least = floor(usual, memories, corrected=False)
+    assert least is not None
+    assert least.score == pytest.approx(score)
+    assert least.cosine == pytest.approx(cosine)
+    corrected = floor(usual, memories, corrected=True)
+    assert corrected is not None
+    assert corrected.score == pytest.approx(0.6 * score)
+
+
+def test_no_floor_for_an_empty_collection_or_another_alpha() -> None:
+    assert floor(Alpha(0.35, ""), 0, corrected=False) is None
+    assert floor(Alpha(0.5, ""), 100, corrected=False) is None
+    assert floor(Alpha(None, ""), 100, corrected=False) is None
