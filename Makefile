@@ -1,6 +1,7 @@
 # Needs python3 (3.10 or newer) and make; everything else goes into .venv.
 PYTHON ?= python3
 ARGS ?=
+JOBS ?= auto
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -18,8 +19,8 @@ help: ## show this list
 demo: $(VENV)/.runtime ## install into .venv and show a first recall
 	@$(VENV)/bin/twofold demo $(ARGS)
 
-test: $(VENV)/.dev ## run the tests, for example: make test ARGS="-k fusion -n auto"
-	@$(PY) -m pytest $(ARGS)
+test: $(VENV)/.dev ## run the tests, for example: make test ARGS="-k fusion" JOBS=4
+	@$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint and types
 	@echo "ruff format --check" && $(PY) -m ruff format --check --quiet . || { echo "run: make format"; exit 1; }

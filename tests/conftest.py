@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,18 @@ from hypothesis import HealthCheck, settings
 from tests.faces import ENGINES, STYLES, Face, open_face
 from twofold.testing import HashEmbedding
 
+_QUICK = Path("/dev/shm")
+_ROOM = 4 * 2**30
+
+
+def _stores_in_memory() -> None:
+    """Hundreds of stores are made and thrown away: where there is room they lie in memory, and need no disk."""
+    if _QUICK.is_dir() and os.access(_QUICK, os.W_OK) and shutil.disk_usage(_QUICK).free > _ROOM:
+        os.environ.setdefault("TMPDIR", str(_QUICK))
+        tempfile.tempdir = None  # so that the next look finds it
+
+
+_stores_in_memory()
 settings.register_profile(
     "twofold", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )

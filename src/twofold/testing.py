@@ -1,12 +1,18 @@
-"""Stand-ins for models, sensitive to the text, so that ranking can be tested without loading one."""
+"""Stand-ins for models, sensitive to the text, so that ranking and agents can be tested without loading one."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from twofold.text import words
+
+if TYPE_CHECKING:
+    from twofold.memory import Memory
 
 
 class HashEmbedding:
@@ -38,3 +44,53 @@ class HashEmbedding:
     def _direction(self, word: str) -> list[float]:
         noise = hashlib.shake_128(word.encode("utf-8", "replace")).digest(self.dim)
         return [byte / 127.5 - 1 for byte in noise]
+
+
+def fake_memory(memories: Iterable[str | Mapping[str, Any]] = (), *, user: str = "ada", **options: Any) -> Memory:
+    """A memory of its own in this process, with a `HashEmbedding`: opened in milliseconds, gone when it is closed.
+
+    Args:
+        memories: What it knows from the start, as for `Memory.remember_many`.
+        user: Whose it is.
+        options: Whatever else `Memory.open` takes.
+    """
+    from twofold.memory import Memory
+
+    memory = Memory.open(":memory:", **{"user": user, "dense": HashEmbedding(), **options})
+    memory.remember_many(memories)
+    return memory
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A model's wish to use a tool."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def json(self) -> str:
+        """The arguments as a model writes them."""
+        return json.dumps(self.arguments)
+
+
+class Script:
+    """Takes the place of a chat model: says its lines one after the other, and notes what it was shown.
+
+    A line is a `ToolCall`, a text, or a function that makes one of them from what the model is shown: the result of
+    the tool, the user's words.
+    """
+
+    def __init__(self, *lines: Any) -> None:
+        self._lines = list(lines)
+        self.shown: list[str] = []
+        """What the model was shown before each line."""
+
+    def next(self, shown: object = "") -> ToolCall | str:
+        """The next line; an error if there is none: the agent went on for longer than planned."""
+        self.shown.append(str(shown))
+        if len(self.shown) > len(self._lines):
+            raise AssertionError(f"the script has {len(self._lines)} lines, and the agent asked for one more: {shown}")
+        line = self._lines[len(self.shown) - 1]
+        said: ToolCall | str = line(str(shown)) if callable(line) else line
+        return said

@@ -20,11 +20,12 @@ from twofold.index.opening import Ready
 from twofold.index.writing import encode_dense, encode_sparse
 from twofold.memory.config import MemoryConfig, check_trust
 from twofold.memory.ids import is_memory_id
-from twofold.memory.items import MemoryItem
+from twofold.memory.items import TRUST, MemoryItem
 from twofold.memory.layout import as_importance, as_moment, as_tags, content_hash, damage, to_item, to_record
 from twofold.memory.scope import MEMORIES, Scope, Shelf
 
 _SPARE_IDS = 8
+_PEOPLE = ("user", "system")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 
@@ -122,8 +123,16 @@ def refreshed(old: MemoryItem, written: Draft) -> MemoryItem:
     given = {name: value for name, value in written.given.items() if name != "created"}
     given["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
     given["metadata"] = {**old.metadata, **given.get("metadata", {})}
+    given["trust"] = _vouched(old.trust, given.get("trust"))
     now = datetime.now(timezone.utc)
     return replace(old, **given, text=written.text, content_hash=written.hash, superseded_by=None, updated=now)
+
+
+def _vouched(old: str, new: str | None) -> str:
+    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer."""
+    if new is None:
+        return old
+    return new if new in _PEOPLE else min(old, new, key=TRUST.index)
 
 
 def encode(ready: Ready, items: Sequence[MemoryItem], config: MemoryConfig) -> Flow[list[Encoded]]:

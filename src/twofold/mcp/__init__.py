@@ -1,0 +1,21 @@
+"""Memory as an MCP server, for every client that speaks the Model Context Protocol.
+
+    server = create_server(memory)
+    serve_stdio(server)      # one client, the one that started this process
+    serve_http(server)       # any number of clients
+
+Runs with version 1 and version 2 of the `mcp` package.
+"""
+
+from __future__ import annotations
+
+try:
+    import mcp  # noqa: F401
+except ImportError as error:
+    raise ImportError('the MCP server needs the mcp package: pip install "twofold[mcp]"') from error
+
+from twofold.mcp.http import http_app, serve_http
+from twofold.mcp.server import create_server
+from twofold.mcp.stdio import serve_stdio
+
+__all__ = ["create_server", "http_app", "serve_http", "serve_stdio"]

@@ -1,0 +1,53 @@
+"""Memory for smolagents.
+
+agent = ToolCallingAgent(tools=memory_tools(memory), model=model)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+try:
+    from smolagents import Tool
+except ImportError as error:
+    raise ImportError(
+        'memory for smolagents needs the smolagents package: pip install "twofold[smolagents]"'
+    ) from error
+
+from twofold import tools as neutral
+
+if TYPE_CHECKING:
+    from twofold.memory import Memory
+
+__all__ = ["MemoryTool", "memory_tools"]
+
+
+class MemoryTool(Tool):  # type: ignore[misc]  # smolagents has no types
+    """One of the tools of a memory. It works in tool-calling and in code agents."""
+
+    output_type = "string"
+    skip_forward_signature_validation = True  # `inputs` says what it takes
+
+    def __init__(self, tool: neutral.Tool) -> None:
+        self.name = tool.name
+        self.description = tool.description
+        self.inputs = {name: _input(each) for name, each in tool.schema["properties"].items()}
+        self._tool = tool
+        super().__init__()
+
+    def forward(self, *positional: Any, **arguments: Any) -> str:
+        """Call the tool; the text for the model."""
+        return self._tool.call({**dict(zip(self.inputs, positional, strict=False)), **arguments}).text
+
+
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[MemoryTool]:
+    """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
+    return [MemoryTool(tool) for tool in neutral.memory_tools(memory, **options)]
+
+
+def _input(schema: dict[str, Any]) -> dict[str, Any]:
+    kinds = [each["type"] for each in schema.get("anyOf", [schema])]
+    optional = {"nullable": True} if "null" in kinds else {}
+    items = next((each["items"] for each in schema.get("anyOf", [schema]) if "items" in each), None)
+    described = {"type": kinds[0], "description": schema["description"], **optional}
+    return {**described, "items": items} if items else described

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Run the MCP tests with version 1 and with version 2 of the mcp package, each in a virtual environment of its own.
+set -eu
+cd "$(dirname "$0")/../.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT INT TERM
+for wanted in 'mcp==1.24.*' 'mcp<2' 'mcp>=2'; do
+    echo "== $wanted"
+    rm -rf "$folder/venv"
+    "${PYTHON:-python3}" -m venv "$folder/venv"
+    "$folder/venv/bin/python" -m pip --disable-pip-version-check -qq install --no-compile \
+        -e '.[mcp]' "$wanted" pytest pytest-asyncio pytest-timeout hypothesis
+    "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider tests/mcp tests/tools "$@"
+done

@@ -1,0 +1,158 @@
+"""The server over stdin and stdout, as a client starts it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from tests.cli.runs import run_apart
+from tests.kit.rest import RestServer
+from tests.mcp.talking import ask, fixture_server, stdio_session, twofold_mcp, wire
+from twofold import embedded_client
+from twofold.mcp.stdio import without_half_characters
+from twofold.tools import NAMES, LazyMemory, memory_tools
+
+TUNNEL = "Rathole tunnels listen on port 2333"
+
+
+async def test_the_command_serves_tools_and_remembers(tmp_path: Path) -> None:
+    """The real command with the bundled model, twice on one folder."""
+    command = twofold_mcp("--user", "ada", "--location", tmp_path / "store")
+    async with stdio_session(command) as session:
+        tools = (await session.list_tools()).tools
+        assert [tool.name for tool in tools] == list(NAMES)
+        saved = await ask(session, "memory_save", text=TUNNEL, tags=["infra"])
+        assert saved["isError"] is False
+    async with stdio_session(command) as session:
+        found = await ask(session, "memory_search", query="which port does the tunnel use?")
+        assert [each["id"] for each in found["structuredContent"]["memories"]] == [saved["structuredContent"]["id"]]
+        assert TUNNEL in found["content"][0]["text"]
+
+
+async def test_tools_are_described_in_full(tmp_path: Path) -> None:
+    async with stdio_session(fixture_server(tmp_path)) as session:
+        listed = [tool.model_dump(by_alias=True) for tool in (await session.list_tools()).tools]
+    ours = {tool.name: tool for tool in memory_tools(LazyMemory(lambda: pytest.fail("opened")))}
+    for each in listed:
+        tool = ours[each["name"]]
+        assert each["inputSchema"] == tool.schema
+        assert each["description"] == tool.description
+        jsonschema.Draft202012Validator.check_schema(each["outputSchema"])
+        marks = each["annotations"]
+        assert (marks["readOnlyHint"], marks["destructiveHint"]) == (tool.read_only, tool.destructive)
+        assert (marks["idempotentHint"], marks["openWorldHint"]) == (tool.idempotent, False)
+
+
+async def test_answers_are_structured_and_mistakes_are_told(tmp_path: Path) -> None:
+    async with stdio_session(fixture_server(tmp_path)) as session:
+        schemas = {
+            each["name"]: each["outputSchema"]
+            for each in (tool.model_dump(by_alias=True) for tool in (await session.list_tools()).tools)
+        }
+        saved = await ask(session, "memory_save", text=TUNNEL)
+        found = await ask(session, "retrieve_memory", query="tunnels")
+        jsonschema.validate(saved["structuredContent"], schemas["memory_save"])
+        jsonschema.validate(found["structuredContent"], schemas["memory_search"])
+        for name, arguments, says in (
+            ("memory_search", {"querry": "x"}, "did you mean 'query'?"),
+            ("memory_search", {"query": "x", "max_results": 1000}, "less than or equal to 50"),
+            ("memory_forget", {"ids": ["nonsense"]}, "no memory has the id 'nonsense'"),
+            ("nothing", {}, "there is no tool 'nothing'"),
+        ):
+            wrong = await ask(session, name, **arguments)
+            assert wrong["isError"] is True
+            assert says in wrong["content"][0]["text"]
+            assert "structuredContent" not in wrong
+
+
+def test_nothing_is_loaded_before_a_tool_is_called(tmp_path: Path) -> None:
+    with wire(fixture_server(tmp_path / "store")) as server:
+        assert len(server.request("tools/list")["result"]["tools"]) == len(NAMES)
+        said = server.leave()
+    assert "loaded:\n" in said
+    assert not (tmp_path / "store").exists()
+
+
+def test_noise_on_stdout_does_not_reach_the_client(tmp_path: Path) -> None:
+    with wire(fixture_server(tmp_path)) as server:
+        answer = server.request("tools/call", {"name": "memory_list", "arguments": {}})  # checks every line it reads
+        assert answer["result"]["isError"] is False
+        said = server.leave()
+    assert "noise on stdout from Python" in said
+    assert "noise on stdout from a child process" in said
+    assert "noise without an end" in said
+
+
+def test_half_characters_get_an_answer(tmp_path: Path) -> None:
+    with wire(fixture_server(tmp_path)) as server:
+        call = '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "%s", "arguments": {%s}}}'
+        server.send((call % ("memory_save", '"text": "half \\ud83d of a tunnel"')).encode())
+        assert "replaced" not in server.answer(7)["result"]["content"][0]["text"]
+        server.send((call % ("memory_search", '"query": "tunnel \\udc00"')).encode())
+        assert "half \ufffd of a tunnel" in server.answer(7)["result"]["content"][0]["text"]
+        server.send((call % ("tool\\ud800", "")).encode())
+        assert "there is no tool" in server.answer(7)["result"]["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("line", "mended"),
+    [
+        (r'"\ud83d\ude00"', r'"\ud83d\ude00"'),
+        (r'"\ud83d"', r'"\ufffd"'),
+        (r'"\uDE00 x"', r'"\ufffd x"'),
+        (r'"\ud83d\ud83d\ude00"', r'"\ufffd\ud83d\ude00"'),
+        (r'"\\ud83d"', r'"\\ud83d"'),
+        (r'"\\\ud83d"', r'"\\\ufffd"'),
+        (r'"é\u00e9"', r'"é\u00e9"'),
+        ("plain", "plain"),
+    ],
+)
+def test_only_half_characters_are_mended(line: str, mended: str) -> None:
+    assert without_half_characters(line) == mended
+    if line.startswith('"'):
+        json.loads(mended).encode()
+
+
+async def test_a_second_process_on_the_same_folder_is_told_the_way_out(tmp_path: Path) -> None:
+    command = twofold_mcp("--user", "ada", "--location", tmp_path / "store")
+    async with stdio_session(fixture_server(tmp_path / "store")) as first:
+        assert (await ask(first, "memory_list"))["isError"] is False
+        async with stdio_session(command) as second:
+            refused = await ask(second, "memory_list")
+            text = refused["content"][0]["text"]
+            assert refused["isError"] is True
+            assert "is open in process" in text
+            assert f"twofold mcp --transport http --location {tmp_path / 'store'} --user ada" in text
+            assert "http://127.0.0.1:8765/mcp" in text
+        assert (await ask(first, "memory_list"))["isError"] is False
+
+
+def test_the_user_is_needed(tmp_path: Path) -> None:
+    done = run_apart("mcp", "--location", tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert "say whose, with --user ada or TWOFOLD_USER=ada" in done.err
+
+
+async def test_options_can_stand_in_the_environment(tmp_path: Path) -> None:
+    done = run_apart(
+        "mcp",
+        env={"TWOFOLD_USER": "ada", "TWOFOLD_MCP_TRANSPORT": "http", "TWOFOLD_MCP_HOST": "0.0.0.0"},
+        cwd=tmp_path,
+    )
+    assert done.code == 2
+    assert "give a token" in done.err
+
+
+def test_memories_on_a_server() -> None:
+    with (
+        RestServer(lambda: embedded_client(":memory:")) as qdrant,
+        wire(twofold_mcp("--user", "ada", "--url", qdrant.url)) as server,
+    ):
+        saved = server.request("tools/call", {"name": "memory_save", "arguments": {"text": TUNNEL}})["result"]
+        found = server.request("tools/call", {"name": "memory_search", "arguments": {"query": "tunnels"}})["result"]
+        assert found["structuredContent"]["memories"][0]["id"] == saved["structuredContent"]["id"]
+        assert server.leave() == ""
+        assert server.process.returncode == 0
