@@ -1,0 +1,31 @@
+"""Memories on every engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.memory.faces import EVERY, Opener, opening
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of whoever runs the tests are not those of the tests."""
+    for name in [name for name in os.environ if name.startswith(("TWOFOLD_", "MCP_MEMORY_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(params=EVERY)
+def open_memory(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens memories on each engine, blocking and awaited."""
+    with opening(request.param) as opener:
+        yield opener
+
+
+@pytest.fixture
+def open_here() -> Iterator[Opener]:
+    """Opens memories on the embedded engine alone, where the engine makes no difference."""
+    with opening("embedded-sync") as opener:
+        yield opener

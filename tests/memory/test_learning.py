@@ -1,0 +1,165 @@
+"""Feedback moves the settings the right way, as far as it reaches, for one user."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.memory.faces import MemoryFace, Opener
+from twofold import Memory, MemoryConfig
+from twofold.testing import HashEmbedding
+
+TOPICS = 50
+HELD_OUT = range(40, TOPICS)
+USUAL = 0.35
+
+
+class Topical(HashEmbedding):
+    """Knows that topic7a and topic7b mean the same, and to which degree a text is about a topic; no other words."""
+
+    def __init__(self, strength: float) -> None:
+        super().__init__(256, name=f"topical-{strength}")
+        self.strength = strength
+
+    def _embed(self, text: str) -> list[float]:
+        topic = next((word[:-1] for word in text.split() if word.startswith("topic")), None)
+        about, noise = (self._unit(each) for each in (topic or text, f"noise of {text}"))
+        share = self.strength if text.endswith(".") else 1.0  # memories end with a full stop, queries don't
+        return [share * a + math.sqrt(1 - share**2) * n for a, n in zip(about, noise, strict=True)]
+
+    def _unit(self, seed: str) -> list[float]:
+        rng = random.Random(seed)
+        values = [rng.gauss(0, 1) for _ in range(self.dim)]
+        length = math.sqrt(sum(value * value for value in values))
+        return [value / length for value in values]
+
+
+def query(number: int) -> str:
+    return f"topic{number}a keyword{number}"
+
+
+def fill(memory: Any) -> tuple[list[str], list[str]]:
+    """For each query, a memory that means it, and one that has its word."""
+    meaning = memory.remember_many([f"topic{n}b said otherwise." for n in range(TOPICS)])
+    words = memory.remember_many([f"keyword{n} in passing." for n in range(TOPICS)])
+    return [str(i) for i in meaning], [str(i) for i in words]
+
+
+def first(memory: Any, wanted: list[str]) -> float:
+    """The share of held-out queries that put the wanted memory first."""
+    found = [memory.recall(query(n), 1, touch=False).ids == [wanted[n]] for n in HELD_OUT]
+    return float(sum(found) / len(found))
+
+
+def open_topical(open_memory: Opener, strength: float, **given: Any) -> MemoryFace:
+    return open_memory(dense=Topical(strength), collection=f"topical-{strength}", **given)
+
+
+@pytest.mark.parametrize(
+    ("strength", "liked", "direction"), [(0.9, "words", -1), (0.25, "meaning", 1)], ids=["words", "meaning"]
+)
+def test_much_consistent_feedback_moves_alpha_and_the_ranking(
+    open_here: Opener, strength: float, liked: str, direction: int
+) -> None:
+    memory = open_topical(open_here, strength)
+    meaning, words = fill(memory)
+    good, bad = (words, meaning) if liked == "words" else (meaning, words)
+    assert memory.recall(query(0)).alpha == USUAL
+    before = first(memory, good)
+    for number in range(40):
+        memory.feedback(query(number), good[number], True)
+        memory.feedback(query(number), bad[number], False)
+    learned = memory.learn()
+    assert learned.judgements == 80
+    assert direction * (learned.alpha - USUAL) > 0.15
+    assert learned.after > learned.before
+    result = memory.recall(query(45), explain=True)
+    assert result.alpha == learned.alpha
+    assert result.alpha_reason == result[0].explanation.alpha_reason == "learned from 80 judgements"
+    after = first(memory, good)
+    assert before < 0.3, "the defaults have it the other way round"
+    assert after > 0.9, "queries that nobody judged are answered better too"
+
+    neighbour = memory.for_user(f"{memory.memory.user} too")
+    neighbour.remember("topic0b said otherwise.")
+    assert neighbour.recall(query(0)).alpha == USUAL, "what one user teaches is theirs"
+
+    assert memory.unlearn() is True
+    assert memory.unlearn() is False
+    assert memory.recall(query(45)).alpha == USUAL
+    assert first(memory, good) == before
+    assert memory.stats().judgements == 80, "the feedback stays"
+    assert memory.learn() == learned
+
+
+@pytest.mark.parametrize("judged", [1, 2])
+def test_little_feedback_stays_near_the_defaults(open_here: Opener, judged: int) -> None:
+    memory = open_topical(open_here, 0.9)
+    _, words = fill(memory)
+    for number in range(judged):
+        memory.feedback(query(number), words[number])
+    learned = memory.learn()
+    assert learned.judgements == judged
+    assert abs(learned.alpha - USUAL) < 0.05 * judged
+    assert abs(learned.recency_share - memory.memory.config.recency_share) < 0.05 * judged
+
+
+def test_judging_again_replaces_the_judgement(open_here: Opener) -> None:
+    memory = open_topical(open_here, 0.9)
+    _, words = fill(memory)
+    for useful in (False, True, True):
+        memory.feedback(query(0), words[0], useful)
+    assert memory.stats().judgements == 1
+    assert memory.learn().judgements == 1
+
+
+def test_without_feedback_nothing_is_learned(open_memory: Opener) -> None:
+    memory = open_memory()
+    found = memory.remember("the tunnel")
+    assert memory.learn() is None
+    memory.feedback("tunnel", found)
+    assert memory.learn() is None, "one memory alone can't be put in order"
+    memory.forget(found)
+    assert memory.learn() is None, "nor one that is gone"
+    assert memory.unlearn() is False
+
+
+def test_what_is_gone_counts_no_longer(open_memory: Opener) -> None:
+    memory = open_memory()
+    ids = [memory.remember(f"the tunnel number {n}") for n in range(4)]
+    for identity in ids[:3]:
+        memory.feedback("tunnel", identity)
+    memory.forget(ids[0])
+    assert memory.learn().judgements == 2
+
+
+def test_it_is_kept_across_reopening(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", user="ada", dense=Topical(0.9)) as memory:
+        _, words = fill(memory)
+        for number in range(20):
+            memory.feedback(query(number), words[number])
+        learned = memory.learn()
+        assert learned is not None
+    with Memory.open(tmp_path / "store", user="ada", dense=Topical(0.9)) as memory:
+        assert memory.recall(query(0)).alpha == learned.alpha
+        assert memory.recall(query(0)).alpha_reason == "learned from 20 judgements"
+        assert memory.for_user("bob").recall(query(0)).alpha == USUAL
+        assert memory.for_user("ada", agent="x").recall(query(0)).alpha == USUAL
+        assert memory.unlearn() is True
+    with Memory.open(tmp_path / "store", user="ada", dense=Topical(0.9)) as memory:
+        assert memory.recall(query(0)).alpha == USUAL
+
+
+def test_what_is_set_in_code_is_not_learned_over(open_here: Opener) -> None:
+    memory = open_topical(open_here, 0.9)
+    _, words = fill(memory)
+    for number in range(20):
+        memory.feedback(query(number), words[number])
+    assert memory.learn() is not None
+    fixed = open_topical(open_here, 0.9, user=memory.memory.user, config=MemoryConfig(alpha=0.5))
+    assert fixed.recall(query(0)).alpha == 0.5
+    assert fixed.recall(query(0), alpha=0.9).alpha == 0.9

@@ -1,0 +1,267 @@
+"""Tags and values that a query names, and what a mistyped word was meant to be."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.memory.faces import Opener
+from twofold import MemoryConfig
+from twofold.encoders.bm25 import BM25
+from twofold.signals import Lexicon, fold, match_tags
+from twofold.signals.matching import rarity
+from twofold.signals.typos import Words, corrections
+
+STEM = BM25().stem
+
+
+def named(query: str, *tags: str) -> list[str]:
+    lexicon = Lexicon(STEM)
+    lexicon.add("tags", tags)
+    return [str(match.value) for match in match_tags(query, lexicon, 10)]
+
+
+@pytest.mark.parametrize(
+    ("query", "tag"),
+    [
+        ("where is the rathole config?", "rathole"),
+        ("RATHOLE", "rathole"),
+        ("rathole", "Rathole"),
+        ("all the tunnels", "tunnel"),
+        ("the tunnel", "tunnels"),
+        ("ci cd pipeline", "ci-cd"),
+        ("the ci-cd pipeline", "ci cd"),
+        ("ci_cd", "ci-cd"),
+        ("project rathole codebase", "rathole-codebase"),
+        ("machine learning notes", "machine learning"),
+        ("machine-learning", "machine learning"),
+        ("sao paulo", "São Paulo"),
+        ("São Paulo", "sao-paulo"),
+        ("state of the art", "state of the art"),
+        ("c3po", "c3po"),
+    ],
+)
+def test_a_tag_is_recognised(query: str, tag: str) -> None:
+    assert named(query, tag) == [tag]
+
+
+@pytest.mark.parametrize(
+    ("query", "tag"),
+    [
+        ("the of and", "the"),
+        ("to be or not to be", "to be"),
+        ("machine", "machine learning"),
+        ("learning machine", "machine learning"),
+        ("machine slow learning", "machine learning"),
+        ("tunnelling", "tun"),
+        ("", "x"),
+        ("?!", "x"),
+        ("anything", "?!"),
+    ],
+)
+def test_and_not_where_it_is_not_named(query: str, tag: str) -> None:
+    assert named(query, tag) == []
+
+
+def test_several_tags_in_the_order_of_the_query() -> None:
+    assert named("docker and rathole on infra", "infra", "rathole", "docker", "other") == ["docker", "rathole", "infra"]
+
+
+@given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=40))
+def test_whatever_is_written_is_matched_or_not(tags: list[str], query: str) -> None:
+    found = named(query, *tags)
+    assert set(found) <= set(tags)
+    assert len(found) == len(set(found))
+
+
+@given(st.text(max_size=20))
+def test_folding_leaves_no_capitals_and_no_accents(text: str) -> None:
+    assert not any(unicodedata.combining(character) for character in fold(text))
+    assert fold(text) == fold(unicodedata.normalize("NFC", text)) == fold(unicodedata.normalize("NFD", text))
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
+def test_what_few_have_says_more(count: int, more: int, memories: int) -> None:
+    assert 0 <= rarity(count + more, memories) <= rarity(count, memories) <= 1
+
+
+def test_a_tag_of_all_memories_says_nothing() -> None:
+    assert [rarity(count, 100) for count in (1, 10, 100)] == pytest.approx([1, 0.5, 0])
+
+
+def test_a_type_counts_by_how_much_of_the_query_it_is() -> None:
+    lexicon = Lexicon(STEM)
+    lexicon.add("type", {"film": 1})
+    lexicon.add("tags", {"heist": 1})
+    weights = {m.value: m.weight for m in match_tags("a film with a heist in it", lexicon, 10)}
+    assert weights == pytest.approx({"film": 0.5, "heist": 1.0})
+    assert match_tags("films", lexicon, 10)[0].weight == 1
+
+
+def meant(query: str, *known: str) -> dict[str, str]:
+    words = Words()
+    words.add(known)
+    return corrections(query, words, STEM)
+
+
+@pytest.mark.parametrize(
+    ("typed", "known"),
+    [
+        ("matriz", "matrix"),
+        ("kuberntes", "kubernetes"),
+        ("kuberentes", "kubernetes"),
+        ("raathole", "rathole"),
+        ("arthole", "rathole"),
+        ("configuraton", "configuration"),
+    ],
+)
+def test_a_slip_is_forgiven(typed: str, known: str) -> None:
+    assert meant(f"the {typed} film", known, "other", "words") == {typed: known}
+
+
+@pytest.mark.parametrize(
+    ("query", "known"),
+    [
+        ("matrix", ["matrix", "matriz"]),
+        ("port", ["pork"]),
+        ("cats", ["cast"]),
+        ("err2333", ["err2334"]),
+        ("tunnels", ["tunnel", "tunnelt"]),
+        ("listing", ["list", "lifting"]),
+        ("about", ["abort"]),
+        ("zebra", ["matrix"]),
+        ("matrxxx", ["matrix"]),
+        ("", ["matrix"]),
+    ],
+)
+def test_what_needs_no_correction_gets_none(query: str, known: list[str]) -> None:
+    assert meant(query, *known) == {}
+
+
+def test_of_equally_near_words_the_commoner_is_meant() -> None:
+    words = Words()
+    words.add({"matrix": 1, "matris": 5})
+    assert corrections("matriz", words, STEM) == {"matriz": "matris"}
+
+
+@given(st.lists(st.text("abcdefgh", min_size=1, max_size=9), max_size=20), st.text(max_size=30))
+def test_what_is_known_is_never_corrected(known: list[str], query: str) -> None:
+    found = meant(query, *known)
+    assert not set(found) & set(known)
+    assert set(found.values()) <= set(known)
+
+
+# --- the same through recall ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def films() -> list[str]:
+    return ["The Matrix is a film about a simulated world", "Heat is a film about a robbery", "kubernetes runs pods"]
+
+
+def test_recall_forgives_a_slip(open_memory: Opener, films: list[str]) -> None:
+    memory = open_memory()
+    ids = memory.remember_many(films)
+    result = memory.recall("matriz", alpha=0.0, explain=True)
+    assert result.ids == [ids[0]]
+    assert result.corrections == {"matriz": "matrix"}
+    assert result[0].explanation.matched_words == ("matrix",)
+    assert memory.recall("kuberntes", alpha=0.0).ids == [ids[2]]
+
+
+def test_typos_can_be_switched_off(open_memory: Opener, films: list[str]) -> None:
+    memory = open_memory(config=MemoryConfig(typos=False))
+    memory.remember_many(films)
+    result = memory.recall("matriz", alpha=0.0)
+    assert (result.ids, result.corrections) == ([], {})
+
+
+def test_exact_matches_are_ranked_the_same_with_typos_on_and_off(open_memory: Opener, films: list[str]) -> None:
+    on, off = open_memory(), open_memory(config=MemoryConfig(typos=False))
+    for memory in (on, off):
+        memory.remember_many([*films, "a matriz is no film", "pods"])
+    for query in ("matrix film", "matriz", "kubernetes pods", "about a world"):
+        one, other = on.recall(query), off.recall(query)
+        assert one.corrections == {}
+        assert {h.text: h.score for h in one} == pytest.approx({h.text: h.score for h in other}, abs=1e-5)
+
+
+def test_the_word_as_typed_counts_more_than_the_one_that_may_be_meant(open_here: Opener) -> None:
+    memory = open_here()
+    memory.remember_many(["the matrix and more", "the film of the year", "unrelated"])
+    assert memory.recall("matriz film", 1, alpha=0.0)[0].text == "the film of the year"
+
+
+def test_log_lines_are_not_looked_for_by_words_of_memories(open_here: Opener) -> None:
+    memory = open_here()
+    memory.remember("the matrix")
+    memory.log("the matrix was shown")
+    line = memory.log("matriz repaired")
+    assert [item.id for item in memory.logs("matriz")] == [line]
+
+
+def test_no_tags_switches_the_matching_off(open_memory: Opener) -> None:
+    memory = open_memory()
+    tagged = memory.remember("something about ports", tags=["rathole"])
+    memory.remember("rathole is a tool")
+    assert memory.recall("rathole").tags == ("rathole",)
+    off = memory.recall("rathole", tags=[], explain=True)
+    assert off.tags == ()
+    assert tagged in off.ids, "an empty list filters nothing"
+    assert all(hit.explanation.tag_boost == 0 for hit in off)
+    boost = {hit.id: hit.explanation.tag_boost for hit in memory.recall("rathole", explain=True)}
+    assert boost[tagged] > 0
+
+
+def test_explicit_tags_any_and_all(open_memory: Opener) -> None:
+    memory = open_memory()
+    both = memory.remember("tunnel one", tags=["infra", "São Paulo"])
+    one = memory.remember("tunnel two", tags=["infra"])
+    memory.remember("tunnel three", tags=["infrastructure"])
+    assert set(memory.recall("tunnel", tags=["infra", "São Paulo"]).ids) == {both, one}
+    assert memory.recall("tunnel", tags=["infra", "São Paulo"], match="all").ids == [both]
+    assert memory.recall("tunnel", tags="São Paulo").ids == [both]
+    assert memory.recall("tunnel", tags=["nothing"]).ids == []
+
+
+def test_only_a_tag_brings_a_memory_that_the_legs_do_not(open_here: Opener) -> None:
+    memory = open_here()
+    tagged = memory.remember("completely different words", tags=["ci-cd"])
+    memory.remember_many([f"filler text number {n} pipeline" for n in range(30)])
+    result = memory.recall("ci cd", 3, depth=5, explain=True)
+    assert result[0].id == tagged
+    assert result[0].explanation.matched_tags == ("ci-cd",)
+
+
+def test_declared_fields_are_named_like_tags(open_memory: Opener) -> None:
+    config = MemoryConfig(fields={"type": "keyword", "year": "integer", "film.director": "keyword", "cast": "keyword"})
+    memory = open_memory(config=config, collection=None)
+    memory.recall("warm up, so that what follows is learned and not read")
+    wanted = memory.remember(
+        "a tense story",
+        type="film",
+        metadata={"year": 2014, "film": {"director": "Nolan"}, "cast": ["Hathaway", "Foy"]},
+    )
+    memory.remember("films are stories of a kind", type="note", metadata={"year": 2013})
+    for again in (memory, open_memory(memory.memory.user, config=config, collection=None)):
+        result = again.recall("films of 2014 by nolan with hathaway", explain=True)
+        assert set(result.tags) == {"film", "2014", "Nolan", "Hathaway"}
+        assert result[0].id == wanted
+        assert set(result[0].explanation.matched_tags) == {"film", "2014", "Nolan", "Hathaway"}
+
+
+def test_what_is_learned_on_the_way_is_what_reading_anew_tells(open_memory: Opener) -> None:
+    memory = open_memory()
+    memory.recall("warm up")
+    for number in range(6):
+        memory.remember(f"tunnel number {number}", tags=["infra"] if number % 2 else ["home"])
+    for _ in range(3):
+        memory.remember("tunnel number 1", tags=["infra"])
+    memory.remember_turns(["a tunnel?"], session="s", tags=["home"])
+    asked = {"touch": False, "min_score": 0.0}
+    kept = memory.recall("infra home tunnel", 10, **asked)
+    fresh = open_memory(memory.memory.user).recall("infra home tunnel", 10, **asked)
+    assert [(h.id, h.score) for h in kept] == [(h.id, pytest.approx(h.score, rel=1e-4)) for h in fresh]
