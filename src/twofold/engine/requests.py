@@ -27,6 +27,8 @@ class Probe:
     leg: LegName
     vector: Vectors | Sparse
     floor: float | None = None
+    most: int | None = None
+    """Bring no more candidates than this, whatever the depth."""
 
     @property
     def terms(self) -> int:
@@ -65,13 +67,15 @@ class Ask:
     """What having everything that the query names adds."""
     corpus: models.Filter | None = None
     """The documents whose words decide how rare a word is; None for the whole collection."""
+    enough: float = 0.0
+    """From this score on a hit stays, however near it is."""
     sure: float | None = None
     """Tell also which candidates have at least this cosine."""
 
     def leg(self, probe: Probe, depth: int, *, payload: bool, limit: int | None = None) -> models.QueryRequest:
         """The candidates of one leg, or the first of them; without payload only their ids and scores."""
         fields = self._leg(probe, depth)
-        return _request(**{**fields, "limit": min(depth, limit or depth)}, with_payload=payload)
+        return _request(**{**fields, "limit": min(fields["limit"], limit or depth)}, with_payload=payload)
 
     def fused(self, how: Any, depth: int, limit: int, *, vectors: bool = False) -> models.QueryRequest:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
@@ -85,7 +89,7 @@ class Ask:
             "score_threshold": probe.floor,
             "filter": self.filter,
             "params": self._params(probe, depth),
-            "limit": depth,
+            "limit": depth if probe.most is None else min(depth, probe.most),
         }
 
     def _params(self, probe: Probe, depth: int) -> models.SearchParams | None:

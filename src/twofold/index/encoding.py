@@ -17,6 +17,7 @@ from twofold.index.queries import Query
 
 HINTED = 0.6
 """What a word that was probably meant weighs, where one that was written weighs 1."""
+_NAMED = 50
 _LEGS: tuple[LegName, LegName] = ("dense", "lexical")
 
 
@@ -42,7 +43,7 @@ class QueryEncoder:
         if not words or query.extras is None or not query.extras.named:
             return []
         vector = yield from self._encode_sparse(query.extras.named, "")
-        return [replace(words[0], vector=vector)] if vector.indices else []
+        return [replace(words[0], vector=vector, most=_NAMED)] if vector.indices else []
 
     def _encode(self, legs: Sequence[LegName], text: str, query: Query, reasons: list[str]) -> Flow[list[Probe]]:
         probes = []

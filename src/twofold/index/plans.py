@@ -106,7 +106,8 @@ class NativePlan:
     def _cosines(self, points: Sequence[Found]) -> dict[str, Mapping[LegName, Place]]:
         """How near each hit is in meaning. Cheaper than to ask the dense leg once more."""
         asked = next(probe.vector for probe in self.ask.probes if isinstance(probe.vector, np.ndarray))
-        vectors = {str(point.id): (point.vector or {}).get(DENSE) for point in points}
+        low = [point for point in points if point.score < self.ask.enough]  # only these need another reason to stay
+        vectors = {str(point.id): (point.vector or {}).get(DENSE) for point in low}
         known = {i: np.asarray(vector, dtype=np.float32) for i, vector in vectors.items() if vector is not None}
         length = float(np.linalg.norm(asked)) or 1.0
         return {

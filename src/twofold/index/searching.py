@@ -126,8 +126,8 @@ class Searcher:
         corpus = compile_filter(extras.corpus) if extras.corpus and self.ready.corpus_idf else None
         tag_weight = extras.signals.tag_share * words_weight
         floor = _floor(query, "hybrid")
-        sure = floor.cosine if floor else None
-        return Ask(query.fusion, probes, where, effort, extras.signals, tag_weight, corpus, sure)
+        enough, sure = (floor.score, floor.cosine) if floor else (0.0, None)
+        return Ask(query.fusion, probes, where, effort, extras.signals, tag_weight, corpus, enough, sure)
 
     def _rank(self, query: Query, ask: Ask, spare: int = _SLACK) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
