@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import recall
 from benchmarks.engines import ENGINES
 
 Results = dict[int, dict[str, dict[str, Any]]]
@@ -21,6 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--points", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--engines", nargs="+", choices=[e.name for e in ENGINES], default=[e.name for e in ENGINES])
+    parser.add_argument("--memories", type=int, default=10_000, help="recall of so many memories; 0 leaves it out")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     arguments = parser.parse_args()
     console = Console()
@@ -30,6 +32,10 @@ def main() -> None:
         console.print(_table(points, results[points]))
         for line in _ratios(results[points]):
             console.print(line)
+    if arguments.memories:
+        with console.status(f"recall of {arguments.memories:,} memories"):
+            recalls = recall.measure(arguments.memories)
+        console.print(recall.table(arguments.memories, recalls))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 

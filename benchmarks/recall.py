@@ -49,18 +49,20 @@ def _prepared(data: Data) -> DenseEncoder:
 def measure(memories: int = 10_000, queries: int = 200) -> dict[str, dict[str, float]]:
     """Milliseconds of recalls and of pure vector searches, taken in turns."""
     data = Data(memories, queries)
-    with tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder:
-        with Memory.open(folder, user="ada", dense=_prepared(data), config=_CONFIG) as memory:
-            _fill(memory, memories)
-            asked = _queries(memories, queries)
-            ways = _ways(memory)
-            took: dict[str, list[float]] = {name: [] for name in ways}
-            for query in [*asked[:20], *asked]:  # the first ones warm up
-                for name, way in ways.items():
-                    way(query)  # now its vector is cached, so that encoding doesn't count
-                    began = time.perf_counter()
-                    way(query)
-                    took[name].append((time.perf_counter() - began) * 1e3)
+    with (
+        tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder,
+        Memory.open(folder, user="ada", dense=_prepared(data), config=_CONFIG) as memory,
+    ):
+        _fill(memory, memories)
+        asked = _queries(memories, queries)
+        ways = _ways(memory)
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for query in [*asked[:20], *asked]:  # the first ones warm up
+            for name, way in ways.items():
+                way(query)  # now its vector is cached, so that encoding doesn't count
+                began = time.perf_counter()
+                way(query)
+                took[name].append((time.perf_counter() - began) * 1e3)
     return {name: _percentiles(times[20:]) for name, times in took.items()}
 
 
@@ -124,15 +126,19 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=200)
     arguments = parser.parse_args()
-    result = measure(arguments.memories, arguments.queries)
-    table = Table(title=f"{arguments.memories:,} memories, encoding excluded", title_justify="left")
+    Console().print(table(arguments.memories, measure(arguments.memories, arguments.queries)))
+
+
+def table(memories: int, result: dict[str, dict[str, float]]) -> Table:
+    """Everything against pure vector search."""
+    shown = Table(title=f"{memories:,} memories, encoding excluded", title_justify="left")
     for column in ("", "p50 ms", "p95 ms", "p50 / pure vector", "p95 / pure vector"):
-        table.add_column(column, justify="right" if column else "left")
+        shown.add_column(column, justify="right" if column else "left")
     base = result["pure vector"]
     for name, took in result.items():
         ratios = [f"{took[key] / base[key]:.2f} x" for key in ("p50_ms", "p95_ms")]
-        table.add_row(name, f"{took['p50_ms']:.2f}", f"{took['p95_ms']:.2f}", *ratios)
-    Console().print(table)
+        shown.add_row(name, f"{took['p50_ms']:.2f}", f"{took['p95_ms']:.2f}", *ratios)
+    return shown
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import recall
 from benchmarks.__main__ import _ratios, _table
 from benchmarks.engines import ENGINES
 from benchmarks.measure import measure
@@ -36,3 +37,10 @@ def test_the_report_compares(results: dict[str, dict[str, object]]) -> None:
     lines = _ratios(results)
     assert any("hybrid p50, twofold / raw qdrant-edge" in line for line in lines)
     assert any("langchain-qdrant / twofold" in line for line in lines)
+
+
+def test_recall_is_measured_against_pure_vector_search() -> None:
+    result = recall.measure(memories=200, queries=10)
+    assert result["recall"]["p50_ms"] > 0
+    assert recall.table(200, result).row_count == len(result)
+    assert result["recall"]["p50_ms"] < 20 * result["pure vector"]["p50_ms"], "one request, not one for each memory"

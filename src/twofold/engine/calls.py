@@ -80,11 +80,12 @@ def scroll(collection: str, where: models.Filter | None, limit: int) -> Flow[lis
     return found[0]
 
 
-def retrieve(collection: str, ids: Sequence[str]) -> Flow[list[models.Record]]:
-    """Points by id; those that are not there are left out."""
+def retrieve(collection: str, ids: Sequence[str], *, only: Sequence[str] | None = None) -> Flow[list[models.Record]]:
+    """Points by id, with their payload or only some fields of it; those that are not there are left out."""
+    wanted: bool | list[str] = True if only is None else list(only)
     found: list[models.Record] = yield Call(
         "retrieve",
-        {"collection_name": collection, "ids": list(ids), "with_payload": True, "with_vectors": False},
+        {"collection_name": collection, "ids": list(ids), "with_payload": wanted, "with_vectors": False},
     )
     return found
 

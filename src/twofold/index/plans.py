@@ -107,13 +107,14 @@ class NativePlan:
         """How near each hit is in meaning. Cheaper than to ask the dense leg once more."""
         asked = next(probe.vector for probe in self.ask.probes if isinstance(probe.vector, np.ndarray))
         low = [point for point in points if point.score < self.ask.enough]  # only these need another reason to stay
-        vectors = {str(point.id): (point.vector or {}).get(DENSE) for point in low}
-        known = {i: np.asarray(vector, dtype=np.float32) for i, vector in vectors.items() if vector is not None}
-        length = float(np.linalg.norm(asked)) or 1.0
-        return {
-            i: {"dense": Place(float(vector @ asked) / (length * (float(np.linalg.norm(vector)) or 1.0)), 0)}
-            for i, vector in known.items()
-        }
+        vectors = [(str(point.id), (point.vector or {}).get(DENSE)) for point in low]
+        known = [(i, vector) for i, vector in vectors if vector is not None]
+        if not known:
+            return {}
+        matrix = np.array([vector for _, vector in known], dtype=np.float32)
+        lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(asked)
+        cosines = np.einsum("ij,j->i", matrix, asked) / np.maximum(lengths, 1e-9)
+        return {i: {"dense": Place(cosine, 0)} for (i, _), cosine in zip(known, cosines.tolist(), strict=True)}
 
 
 Plan = ClientPlan | NativePlan

@@ -38,6 +38,8 @@ from twofold.text import says_something
 log = logging.getLogger("twofold.memory")
 
 _ALONE = 0.9
+# Fewer memories than the root of their number have it: the lexical leg alone might miss them. What is common is found.
+_RARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     extras = Extras(
         signals=signals,
         hint=" ".join(meant.values()),
-        named=" ".join(str(match.value) for match in signals.matches),
+        named=" ".join(str(match.value) for match in signals.matches if match.weight >= _RARE),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
         floor=_floor(chosen, known, searcher.ready, config, corrected=bool(meant)),
         screen=screen,

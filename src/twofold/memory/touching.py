@@ -16,18 +16,19 @@ from typing import Literal, TypeAlias
 from twofold.documents import iso
 from twofold.engine import calls
 from twofold.engine.flow import Flow
-from twofold.engine.layout import METADATA_KEY, from_point
+from twofold.engine.layout import METADATA_KEY, from_point, metadata_key
 from twofold.errors import IndexClosed
 from twofold.index.opening import Ready
-from twofold.memory.layout import damage
 
 log = logging.getLogger("twofold.memory")
 
 Outcome: TypeAlias = Literal["done", "failed", "closed"]
 
-_SOON = 0.5
+_SOON = 1.0
 _PATIENT = 30.0
-_AT_ONCE = 256
+# Small pieces: who recalls meanwhile waits for one of them at most.
+_AT_ONCE = 64
+_COUNT = metadata_key("access_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +98,16 @@ def write(ready: Ready, user: str, touches: Touches) -> Flow[None]:
 
 
 def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Touch]) -> Flow[None]:
-    rows = yield from calls.retrieve(ready.collection, ids)
-    sound = {each.point: each for each in map(from_point, rows) if damage(each) is None}
+    rows = yield from calls.retrieve(ready.collection, ids, only=[_COUNT])
+    before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
+    counts = {identity: count for identity, count in before.items() if type(count) is int}
     for identity in ids:  # what is gone or damaged can't be counted
-        if identity not in sound:
+        if identity not in counts:
             del taken[identity]
     alike: dict[tuple[int, str], list[str]] = {}
-    for identity, stored in sound.items():
+    for identity, known in counts.items():
         touch = taken[identity]
-        count = stored.metadata.get("access_count", 0) + touch.count
+        count = known + touch.count
         alike.setdefault((count, iso(touch.last.replace(microsecond=0))), []).append(identity)
     for (count, last), same in alike.items():
         changed = {"access_count": count, "last_accessed": last}
