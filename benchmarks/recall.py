@@ -63,7 +63,7 @@ def measure(memories: int = 10_000, queries: int = 200) -> dict[str, dict[str, f
                 began = time.perf_counter()
                 way(query)
                 took[name].append((time.perf_counter() - began) * 1e3)
-    return {name: _percentiles(times[20:]) for name, times in took.items()}
+    return {name: _percentiles(times[-queries:]) for name, times in took.items()}
 
 
 def _ways(memory: Memory) -> dict[str, Callable[[str], Any]]:
