@@ -70,14 +70,14 @@ $(VENV)/.created:
 	@$(PIP) install 'pip>=23'
 	@touch $@
 
-$(VENV)/.runtime: $(VENV)/.created pyproject.toml hatch_build.py
+$(VENV)/.runtime: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py
 	@echo "installing twofold and its embedding model into $(VENV)"
-	@$(PIP) install --no-compile -e .
+	@$(PIP) install --no-compile -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.created pyproject.toml hatch_build.py
+$(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py
 	@echo "installing twofold, its embedding model and the development tools into $(VENV)"
-	@$(PIP) install --no-compile -e '.[dev]'
+	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@touch $(VENV)/.runtime $@
 
 # The model is not in git: install again if something (git clean) took it away.
