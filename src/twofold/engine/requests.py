@@ -67,6 +67,8 @@ class Ask:
     """What having everything that the query names adds."""
     corpus: models.Filter | None = None
     """The documents whose words decide how rare a word is; None for the whole collection."""
+    payload: Any = True
+    """What of a hit's payload to bring along."""
     enough: float = 0.0
     """From this score on a hit stays, however near it is."""
     sure: float | None = None
@@ -81,7 +83,7 @@ class Ask:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
         legs = [_prefetch(**self._leg(probe, depth)) for probe in self.probes]
         wanted = [DENSE] if vectors else False
-        return _request(prefetch=legs, query=how, limit=limit, with_payload=True, with_vector=wanted)
+        return _request(prefetch=legs, query=how, limit=limit, with_payload=self.payload, with_vector=wanted)
 
     def _leg(self, probe: Probe, depth: int) -> dict[str, Any]:
         return {

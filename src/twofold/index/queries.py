@@ -41,6 +41,8 @@ class Extras:
     named: str = ""
     """The words of what the query names. They are looked for by themselves too, so that documents which have them are
     found even where others match the rest of the query better."""
+    hidden: tuple[str, ...] = ()
+    """Metadata fields that a hit doesn't need."""
     corpus: Node | None = None
     """The documents whose words decide how rare a word is; None for the whole collection."""
     floor: Floor | None = None

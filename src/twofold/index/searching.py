@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 from qdrant_client import models
 
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Work
-from twofold.engine.layout import TEXT_KEY, Stored, from_point
+from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
 from twofold.engine.requests import Ask, Effort, Probe
 from twofold.fusion import Auto, LegName, Strategy, settle
 from twofold.index.encoding import QueryEncoder
@@ -127,7 +129,18 @@ class Searcher:
         tag_weight = extras.signals.tag_share * words_weight
         floor = _floor(query, "hybrid")
         enough, sure = (floor.score, floor.cosine) if floor else (0.0, None)
-        return Ask(query.fusion, probes, where, effort, extras.signals, tag_weight, corpus, enough, sure)
+        return Ask(
+            query.fusion,
+            probes,
+            where,
+            effort,
+            extras.signals,
+            tag_weight,
+            corpus,
+            _payload(extras.hidden),
+            enough,
+            sure,
+        )
 
     def _rank(self, query: Query, ask: Ask, spare: int = _SLACK) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
@@ -219,6 +232,12 @@ def _above(rows: list[Row], floor: Floor | None) -> list[Row]:
 def _near(row: Row, floor: Floor) -> bool:
     place = row.places.get("dense")
     return place is not None and floor.cosine is not None and place.score >= floor.cosine
+
+
+@lru_cache(maxsize=16)
+def _payload(hidden: tuple[str, ...]) -> Any:
+    """Everything but what nobody looks at in a hit."""
+    return models.PayloadSelectorExclude(exclude=[metadata_key(field) for field in hidden]) if hidden else True
 
 
 def _floor(query: Query, mode: Mode) -> Floor | None:

@@ -82,6 +82,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
         signals=signals,
         hint=" ".join(meant.values()),
         named=" ".join(str(match.value) for match in signals.matches if match.weight >= _RARE),
+        hidden=("words",),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
         floor=_floor(chosen, known, searcher.ready, config, corrected=bool(meant)),
         screen=screen,

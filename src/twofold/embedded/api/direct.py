@@ -17,6 +17,7 @@ from twofold.embedded.to_edge.formulas import kept_formula
 from twofold.embedded.to_edge.queries import to_edge_request
 
 from .base import StoreApi, request
+from .queries import to_edge_payload_choice
 
 
 class Answer(NamedTuple):
@@ -47,11 +48,16 @@ class DirectApi(StoreApi):
 
     @request
     def query_made(self, collection_name: str, requests: Sequence[models.QueryRequest], **kwargs: Any) -> list[Answer]:
-        """Answer queries by vectors and fusions of them, with the whole payload or none, and with named vectors."""
+        """Answer queries by vectors and fusions of them, with their payload and named vectors where wanted."""
         collection = self.store.get(collection_name)
         asked = [
             to_edge_request(
-                one, collection.schema, _no_examples, bool(one.with_payload), one.with_vector or False, kept_formula
+                one,
+                collection.schema,
+                _no_examples,
+                to_edge_payload_choice(one.with_payload),
+                one.with_vector or False,
+                kept_formula,
             )
             for one in requests
         ]
