@@ -24,10 +24,10 @@ log = logging.getLogger("twofold.memory")
 
 Outcome: TypeAlias = Literal["done", "failed", "closed"]
 
-_SOON = 1.0
+_SOON = 2.0
 _PATIENT = 30.0
 # Small pieces: who recalls meanwhile waits for one of them at most.
-_AT_ONCE = 64
+_AT_ONCE = 16
 _COUNT = metadata_key("access_count")
 
 
