@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from twofold.encoders.base import Sparse, Vectors, blend, check_dense
+from twofold.encoders.breaker import Breaker
 from twofold.encoders.cache import LRU
 from twofold.engine.flow import Flow, Work
 from twofold.engine.requests import Probe
@@ -27,6 +28,7 @@ class QueryEncoder:
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self._ready = ready
         self._vectors: LRU[Vectors] = LRU(cache_size)
+        self._breaker = Breaker()
 
     def probes(self, text: str, fusion: Strategy, query: Query, reasons: list[str]) -> Flow[list[Probe]]:
         """The legs that this query can use. If all that were wanted fail, the other stands in."""
@@ -72,8 +74,14 @@ class QueryEncoder:
             return cached
         encoder = self._ready.dense
         native = encoder.aembed_query
-        raw = yield Work(lambda: encoder.embed_query(text), None if native is None else lambda: native(text))
-        vector: Vectors = check_dense(np.asarray(raw)[None, ...], 1, self._ready.dim, encoder.name)[0]
+        self._breaker.check()
+        try:
+            raw = yield Work(lambda: encoder.embed_query(text), None if native is None else lambda: native(text))
+            vector: Vectors = check_dense(np.asarray(raw)[None, ...], 1, self._ready.dim, encoder.name)[0]
+        except Exception:
+            self._breaker.failed()
+            raise
+        self._breaker.worked()
         self._vectors.put(text, vector)
         return vector
 
