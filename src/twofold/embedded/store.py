@@ -73,14 +73,18 @@ class Store:
         self.options = options
         self._users = 1
         self._changing = threading.RLock()
-        _refuse_foreign(self.path)
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock: StoreLock | None = StoreLock(self.path, options.lock_wait)
+        self._lock: StoreLock | None = None
         try:
+            _refuse_foreign(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = StoreLock(self.path, options.lock_wait)
             self._aliases = self._read_store_file()
             self._collections = self._open_collections()
         except BaseException:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
+            if self.in_memory:
+                remove_tree(self.path)
             raise
         _alive.add(self)
         self._housekeeper = Housekeeper(weakref.WeakMethod(self._all), options.optimize == "auto")
