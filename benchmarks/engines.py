@@ -138,12 +138,15 @@ class RawEdge(Engine):
             self.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def searches(self) -> dict[str, Callable[[int], Any]]:
-        query = self.shard.query
         return {
-            "hybrid": lambda i: query(self._fused(i, self._formula(i))),
-            "rrf": lambda i: query(self._fused(i, edge.Fusion.Rrf(61))),
-            "dense only": lambda i: query(edge.QueryRequest(K, query=self._nearest(i)[0], with_payload=True)),
+            "hybrid": lambda i: self._found(self._fused(i, self._formula(i))),
+            "rrf": lambda i: self._found(self._fused(i, edge.Fusion.Rrf(61))),
+            "dense only": lambda i: self._found(edge.QueryRequest(K, query=self._nearest(i)[0], with_payload=True)),
         }
+
+    def _found(self, request: edge.QueryRequest) -> list[tuple[Any, float, Any]]:
+        """Read, as all others hand it out: the engine's points are converted when somebody looks at them."""
+        return [(point.id, point.score, point.payload) for point in self.shard.query(request)]
 
     def _nearest(self, i: int) -> tuple[edge.Query, edge.Query]:
         dense = edge.Query.Nearest(self.data.dense_queries[i].tolist(), using="dense")
@@ -158,9 +161,8 @@ class RawEdge(Engine):
         make, cosine, bm25 = edge.Expression, "$score[0]", "$score[1]"
         above = make.Sum([make.Variable(cosine), make.Constant(-0.2)])
         meaning = make.Mult([make.Constant(0.35 / 1.6), make.Sum([above, make.Abs(above)])])
-        half = 9 * math.sqrt(len(self.data.sparse_queries[i].indices))
-        saturated = make.Div(make.Variable(bm25), make.Sum([make.Variable(bm25), make.Constant(half)]), None)
-        words = make.Mult([make.Constant(0.65), saturated])
+        full = 30 * math.sqrt(len(self.data.sparse_queries[i].indices))
+        words = make.Mult([make.Constant(0.65 / full), make.Variable(bm25)])
         return edge.Formula(make.Sum([meaning, words]), {cosine: 0.2, bm25: 0.0})
 
     def optimize(self) -> bool:

@@ -46,7 +46,7 @@ def _prepared(data: Data) -> DenseEncoder:
     )
 
 
-def measure(memories: int = 10_000, queries: int = 200) -> dict[str, dict[str, float]]:
+def measure(memories: int = 10_000, queries: int = 400) -> dict[str, dict[str, float]]:
     """Milliseconds of recalls and of pure vector searches, taken in turns."""
     data = Data(memories, queries)
     with (
@@ -124,7 +124,7 @@ def _percentiles(times: Sequence[float]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recall", description=__doc__)
     parser.add_argument("--memories", type=int, default=10_000)
-    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--queries", type=int, default=400)
     arguments = parser.parse_args()
     Console().print(table(arguments.memories, measure(arguments.memories, arguments.queries)))
 

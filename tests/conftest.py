@@ -18,7 +18,7 @@ from tests.faces import ENGINES, STYLES, Face, open_face
 from twofold.testing import HashEmbedding
 
 _QUICK = Path("/dev/shm")
-_ROOM = 4 * 2**30
+_ROOM = 8 * 2**30
 
 
 def _stores_in_memory() -> None:

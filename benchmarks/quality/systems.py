@@ -23,9 +23,19 @@ class System:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
+def _twofold(material: Material) -> AbstractContextManager[HybridIndex]:
+    """As `HybridIndex.open(…, language=…)` makes it."""
+    return _index(material, material.language)
+
+
+def _untold(material: Material) -> AbstractContextManager[HybridIndex]:
+    """Nobody says in which language the texts are."""
+    return _index(material, None)
+
+
 @contextmanager
-def _twofold(material: Material) -> Iterator[HybridIndex]:
-    """As `HybridIndex.open(…, language=…)` makes it, with the bundled model's vectors already computed."""
+def _index(material: Material, language: str | None) -> Iterator[HybridIndex]:
+    """An index with the bundled model's vectors already computed."""
     model = bundled.encoder()
     dense = DenseEncoder(
         name=model.name,
@@ -35,7 +45,7 @@ def _twofold(material: Material) -> Iterator[HybridIndex]:
         embed_documents=lambda texts: np.asarray(material.embed_documents(texts)),
         embed_query=material.embed_query,
     )
-    with HybridIndex.open(":memory:", dense=dense, language=material.language) as index:
+    with HybridIndex.open(":memory:", dense=dense, language=language) as index:
         index.add(material.data.documents)
         yield index
 
@@ -44,6 +54,7 @@ SYSTEMS = (
     System("auto", _twofold),
     System("dense", _twofold, {"alpha": 1.0}),
     System("bm25", _twofold, {"alpha": 0.0}),
+    System("untold", _untold),
     System("rrf", _twofold, {"fusion": "rrf"}),
     System("dbsf", _twofold, {"fusion": "dbsf"}),
     System("qdrant-bm25", peers.qdrant_bm25),

@@ -7,6 +7,11 @@ import unicodedata
 from collections.abc import Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Brackets and semicolons count where prose would not put them: `load(`, `),`, `);` at the end of a line.
+_SYMBOL = re.compile(r"\w\(|\)[.:;,)\]]|[{}\[\]=_<>|$\\*&#@^~`+/%]|;$", re.MULTILINE)
+_ADDRESS = re.compile(r"\b[a-z]+://\S+")
+_CODE = re.compile(r"[A-Za-z]_[A-Za-z]|[a-z][A-Z]|\w\(|\w\.\w|[/*$|<>={}\[\]\"`]")
+_LOOKED_AT = 2000
 _SILENT = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
 
 
@@ -35,6 +40,17 @@ def clean_query(query: str, limit: int) -> tuple[str, str | None]:
 def says_something(text: str) -> bool:
     """There is more in it than punctuation, blanks and control characters."""
     return any(unicodedata.category(character) not in _SILENT for character in text)
+
+
+def looks_like_code(text: str) -> bool:
+    """A text in which more than one character of forty is a symbol that prose has little use for."""
+    start = _ADDRESS.sub("", text[:_LOOKED_AT])
+    return len(_SYMBOL.findall(start)) > max(1, len(start) / 40)
+
+
+def has_code(query: str) -> bool:
+    """There is a name, a call or a symbol in it as code has them: `parse_args`, `main(`, `*.py`."""
+    return _CODE.search(query) is not None
 
 
 def plain_matches(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:

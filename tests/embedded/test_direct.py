@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 from qdrant_client import models as m
+from qdrant_client.conversions.conversion import RestToGrpc
 
 from twofold import Document, EngineError, HybridIndex, embedded_client
 from twofold.embedded import EmbeddedClient
+from twofold.embedded.to_edge.formulas import (
+    FixedFormula,
+    FixedProduct,
+    FixedSum,
+    fixed_formula,
+    to_edge_expression,
+)
 from twofold.encoders.base import Sparse
 from twofold.testing import HashEmbedding
 
@@ -132,3 +140,26 @@ def test_a_formula_of_ones_own_may_change(client: EmbeddedClient) -> None:
     assert client.query_points("f", query=query, prefetch=leg).points[0].score == 2
     query.formula = m.MultExpression(mult=["$score", 5.0])
     assert client.query_points("f", query=query, prefetch=leg).points[0].score == 5
+
+
+def test_the_fixed_parts_of_a_formula_are_converted_once() -> None:
+    for one, other in (
+        [FixedSum(sum=["n"]), FixedSum(sum=["n"])],
+        [FixedProduct(mult=["n"]), FixedProduct(mult=["n"])],
+    ):
+        assert to_edge_expression(one) is to_edge_expression(one)
+        assert to_edge_expression(one) is not to_edge_expression(other)
+    formula = FixedFormula(formula=FixedProduct(mult=["$score", 2.0]))
+    assert fixed_formula(formula) is fixed_formula(formula)
+
+
+def test_fixed_parts_mean_the_same_everywhere(client: EmbeddedClient) -> None:
+    """A client sends them as it sends others, and an engine computes the same with them."""
+    fixed = FixedFormula(formula=FixedSum(sum=[FixedProduct(mult=["$score", 2.0]), 1.0]))
+    plain = m.FormulaQuery(formula=m.SumExpression(sum=[m.MultExpression(mult=["$score", 2.0]), 1.0]))
+    assert fixed.model_dump_json() == plain.model_dump_json()
+    assert RestToGrpc.convert_query(fixed) == RestToGrpc.convert_query(plain)
+    client.create_collection("f", m.VectorParams(size=2, distance=m.Distance.DOT))
+    client.upsert("f", [m.PointStruct(id=1, vector=[1.0, 0.0])])
+    for query in (fixed, plain, fixed):
+        assert client.query_points("f", query=query, prefetch=m.Prefetch(query=[1.0, 0.0])).points[0].score == 3

@@ -20,7 +20,14 @@ ENGLISH = BM25()
 
 
 def tokens(text: str, encoder: BM25 = ENGLISH) -> set[int]:
-    return set(encoder.embed_query(text).indices)
+    """The words of a text, without its pairs."""
+    vector = encoder.embed_query(text)
+    return set(vector.indices[: vector.terms])
+
+
+def pairs(text: str, encoder: BM25 = ENGLISH) -> set[int]:
+    vector = encoder.embed_query(text)
+    return set(vector.indices[vector.terms :])
 
 
 PLAIN_WORDS = {
@@ -44,7 +51,8 @@ def test_plain_words_get_the_ids_of_qdrants_own_bm25(language: str) -> None:
     for word in PLAIN_WORDS[language].split():
         assert list(ours.embed_query(word).indices) == sorted(theirs.embed_query(word).indices), word
     text = PLAIN_WORDS[language]
-    assert list(ours.embed_documents([text])[0].indices) == sorted(theirs.embed_document(text).indices)
+    (document,) = ours.embed_documents([text])
+    assert list(document.indices[: document.terms]) == sorted(theirs.embed_document(text).indices)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +81,16 @@ def test_stop_words_of_ones_own_replace_the_languages() -> None:
 
 @pytest.mark.parametrize("repeated", [1, 2, 7])
 def test_weights_by_hand(repeated: int) -> None:
-    """Three words besides; the weight of a word is tf · (k1 + 1) / (tf + k1 · (length / avg_len) ** b)."""
-    encoder = BM25(k1=1.2, b=0.75, avg_len=5)
+    """Three words besides; the weight of a word is tf · (k1 + 1) / (tf + k1 · (length / avg_len) ** b) + delta."""
+    encoder = BM25(k1=1.2, b=0.75, avg_len=5, delta=0.3)
     vector = encoder.embed_documents(["tunnel " * repeated + "port cache index"])[0]
     norm = 1.2 * ((repeated + 3) / 5) ** 0.75
-    weights = Counter(round(value, 6) for value in vector.values)
-    assert weights == Counter([round(repeated * 2.2 / (repeated + norm), 6)] + 3 * [round(2.2 / (1 + norm), 6)])
+    weights = Counter(round(value, 6) for value in vector.values[: vector.terms])
+    once = 2.2 / (1 + norm)
+    assert weights == Counter([round(repeated * 2.2 / (repeated + norm) + 0.3, 6)] + 3 * [round(once + 0.3, 6)])
+    of_pairs = Counter(round(value, 6) for value in vector.values[vector.terms :])
+    itself = [round((repeated - 1) * 2.2 / (repeated - 1 + norm), 6)] if repeated > 1 else []
+    assert of_pairs == Counter(itself + 3 * [round(once, 6)])
 
 
 def test_the_limits_of_b_and_k1() -> None:
@@ -89,22 +101,24 @@ def test_the_limits_of_b_and_k1() -> None:
         vector = encoder.embed_documents([text])[0]
         return vector.values[list(vector.indices).index(index)]
 
-    assert weight(BM25(b=0), short) == weight(BM25(b=0), long) == 1.0
+    assert weight(BM25(b=0), short) == weight(BM25(b=0), long) == 1.5
+    assert weight(BM25(b=0, delta=0), short) == 1.0
     assert weight(BM25(b=0.5), short) > weight(BM25(b=0.5), long)
     assert weight(BM25(b=1), short) > weight(BM25(b=1), long)
-    assert weight(BM25(k1=0), "tunnel tunnel") == weight(BM25(k1=0), long) == 1.0
+    assert weight(BM25(k1=0), "tunnel tunnel") == weight(BM25(k1=0), long) == 1.5
     assert weight(BM25(), "tunnel tunnel") > weight(BM25(), "tunnel")
 
 
 def test_a_word_asked_for_twice_counts_more_but_not_double() -> None:
     vector = ENGLISH.embed_query("tunnel tunnel tunnel tunnel port")
-    assert sorted(vector.values) == [1.0, 2.0]
+    assert sorted(vector.values[: vector.terms]) == [1.0, 2.0]
+    assert sorted(vector.values[vector.terms :]) == pytest.approx([0.5, 0.5 * math.sqrt(3)])
 
 
 @pytest.mark.parametrize("count", [1, 2, 999, 1000, 20_000])
 def test_repetitions_are_counted_exactly(count: int) -> None:
     """Counts are solved from the engine's 32-bit weights."""
-    assert list(ENGLISH.embed_query("tunnel " * count).values) == [math.sqrt(count)]
+    assert ENGLISH.embed_query("tunnel " * count).values[0] == math.sqrt(count)
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(["a_b", "fooBar", "São", "x1", "😀", "\0", "-"])).map("".join))
@@ -182,6 +196,42 @@ def test_a_megabyte_takes_seconds_not_hours(text: str, language: str) -> None:
     assert time.process_time() - start < 10
 
 
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("the rate limit of the gateway", "rate limits"),
+        ("limits of rates", "limit the rate"),
+        ("GitHub Actions", "github action"),
+        ("voltou a São Paulo", "sao paulo"),
+        ("ship it: rate, limit", "rate limit"),
+    ],
+)
+def test_words_that_follow_each_other_are_a_pair_in_every_form(text: str, query: str) -> None:
+    assert len(pairs(query)) == 1
+    assert pairs(query) <= pairs(text)
+
+
+def test_a_pair_has_an_order_and_no_gap() -> None:
+    assert pairs("rate limit") != pairs("limit rate")
+    assert not pairs("rate limit") & pairs("rate and a hard limit")
+    assert pairs("zebra") == pairs("the zebra") == set()
+
+
+def test_pairs_are_never_taken_for_words() -> None:
+    vector = ENGLISH.embed_query("checkRateLimit of migration_032 failed with ERR_CONN_RESET in the gateway")
+    assert max(vector.indices[: vector.terms]) < 2**31 <= min(vector.indices[vector.terms :])
+    assert ENGLISH.matched_words("rate limit", ["limit rate"]) == [("rate", "limit")]
+
+
+def test_pairs_can_be_left_out() -> None:
+    assert pairs("rate limit", BM25(pairs=0)) == set()
+    assert pairs("東京都庁 大阪府", BM25("japanese")) == set()
+    assert list(BM25(pairs=2).embed_query("rate limit").values) == [1.0, 1.0, 2.0]
+
+
 # --- what a word is -------------------------------------------------------------------------------
 
 
@@ -242,12 +292,20 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
 
 def test_settings_are_everything_that_decides_the_vectors() -> None:
     encoder = BM25(
-        "Portuguese", k1=2, b=0.1, avg_len=7, split_identifiers=False, fold_accents=False, stopwords=["b", "A", "a"]
+        "Portuguese",
+        k1=2,
+        b=0.1,
+        avg_len=7,
+        delta=0.1,
+        pairs=0.2,
+        split_identifiers=False,
+        fold_accents=False,
+        stopwords=["b", "A", "a"],
     )
     settings = encoder.settings
     assert settings.pop("model") == "bm25"
     assert settings == {
-        "language": "portuguese", "k1": 2.0, "b": 0.1, "avg_len": 7.0,
+        "language": "portuguese", "k1": 2.0, "b": 0.1, "avg_len": 7.0, "delta": 0.1, "pairs": 0.2,
         "split_identifiers": False, "fold_accents": False, "stopwords": ["a", "b"],
     }  # fmt: skip
     again = BM25(**settings)

@@ -12,7 +12,7 @@ from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 
 from tests.fusion.rankings import dense_legs, lexical_legs
-from twofold.fusion import Auto, Fusion, Leg, Strategy
+from twofold.fusion import Auto, Circumstances, Fusion, Leg, Strategy
 
 DENSE = Leg("dense", [("a", 0.9), ("b", 0.6), ("c", -0.2)])
 LEXICAL = Leg("lexical", [("c", 12.0), ("a", 3.0), ("d", 2.0)], terms=4)
@@ -40,17 +40,17 @@ def scores(strategy: Strategy, legs: Sequence[Leg]) -> dict[str, float]:
             Fusion.average(),
             {"a": 0.5 * 1 + 0.5 * 0.1, "b": 0.5 * 0.8 / 1.1, "c": 0.5 * 0 + 0.5 * 1, "d": 0.0},
         ),
-        (  # c · √terms = 9 · √4 = 18
+        (  # c · √terms = 30 · √4 = 60
             Fusion.auto(0.4, background=0.1),
-            {"a": 0.4 * 0.8 / 0.9 + 0.6 * 3 / 21, "b": 0.4 * 0.5 / 0.9, "c": 0.6 * 12 / 30, "d": 0.6 * 2 / 20},
+            {"a": 0.4 * 0.8 / 0.9 + 0.6 * 3 / 60, "b": 0.4 * 0.5 / 0.9, "c": 0.6 * 12 / 60, "d": 0.6 * 2 / 60},
         ),
         (  # the lowest of 3 cosines, -0.2, is the background, as far as 3 can tell: -0.2 · 3 / 23
             Fusion.auto(0.4),
             {
-                "a": 0.4 * (0.9 + 0.6 / 23) / (1 + 0.6 / 23) + 0.6 * 3 / 21,
+                "a": 0.4 * (0.9 + 0.6 / 23) / (1 + 0.6 / 23) + 0.6 * 3 / 60,
                 "b": 0.4 * (0.6 + 0.6 / 23) / (1 + 0.6 / 23),
-                "c": 0.6 * 12 / 30,
-                "d": 0.6 * 2 / 20,
+                "c": 0.6 * 12 / 60,
+                "d": 0.6 * 2 / 60,
             },
         ),
         (Fusion.auto(1.0, background=0.0), {"a": 0.9, "b": 0.6, "c": 0.0, "d": 0.0}),
@@ -83,18 +83,28 @@ def test_equal_up_to_the_rounding_of_32_bits_is_equal() -> None:
 
 
 def test_auto_follows_the_language_unless_alpha_was_chosen() -> None:
-    assert Fusion.auto().fitted(language_known=True, background=None) == Fusion.auto()
-    leaning = Fusion.auto().fitted(language_known=False, background=None)
-    assert leaning.alpha < Fusion.auto().alpha
+    assert Fusion.auto().fitted(Circumstances()) == Fusion.auto()
+    strange = Circumstances(strange=1.0, background=0.1)
+    assert Fusion.auto().fitted(strange).alpha < Fusion.auto().alpha
     for chosen in (Fusion.auto(0.4), Fusion.auto().with_alpha(0.4)):
-        assert chosen.fitted(language_known=False, background=None).weights == pytest.approx((0.4, 0.6))
-    assert Fusion.rrf().fitted(language_known=False, background=0.1) == Fusion.rrf()
+        assert chosen.fitted(strange).weights == pytest.approx((0.4, 0.6))
+    assert Fusion.rrf().fitted(strange) == Fusion.rrf()
+
+
+def test_auto_leans_on_meaning_as_far_as_the_collection_is_code() -> None:
+    alphas = [Fusion.auto().fitted(Circumstances(code=share)).alpha for share in (0.0, 0.2, 0.9, 1.0)]
+    assert alphas == sorted(set(alphas))
+    assert alphas[0] == Fusion.auto().alpha
+    asked_in_code = Fusion.auto().fitted(Circumstances(code=1.0, asked_in_code=True)).alpha
+    assert alphas[0] < asked_in_code < alphas[-1]
+    assert Fusion.auto().fitted(Circumstances(asked_in_code=True)).alpha == alphas[0]
+    assert Fusion.auto(0.4).fitted(Circumstances(code=1.0)).alpha == pytest.approx(0.4)
 
 
 def test_auto_takes_the_models_background_unless_one_was_chosen() -> None:
-    fitted = Fusion.auto().fitted(language_known=True, background=0.1)
-    assert fitted == Fusion.auto(background=0.1)
-    assert Fusion.auto(background=0.3).fitted(language_known=True, background=0.1) == Fusion.auto(background=0.3)
+    measured = Circumstances(background=0.1)
+    assert Fusion.auto().fitted(measured) == Fusion.auto(background=0.1)
+    assert Fusion.auto(background=0.3).fitted(measured) == Fusion.auto(background=0.3)
 
 
 def test_a_score_over_a_known_background_depends_on_nothing_else_that_was_found() -> None:
@@ -104,12 +114,14 @@ def test_a_score_over_a_known_background_depends_on_nothing_else_that_was_found(
     assert not Fusion.auto(0.4).steady
 
 
-def test_autos_half_is_where_bm25_counts_half() -> None:
+def test_words_count_in_proportion_to_their_score() -> None:
     auto = Auto()
     for terms in (0, 1, 4, 100):
-        assert auto.normalise(Leg("lexical", [("a", auto.half(terms))], terms)) == [0.5]
-    assert auto.half(0) == auto.half(1) == 9.0
-    assert auto.half(4) == 18.0
+        full = auto.full(terms)
+        assert auto.normalise(Leg("lexical", [("a", 2 * full), ("b", full)], terms)) == [2.0, 1.0]
+    assert auto.full(0) == auto.full(1) == 30.0
+    assert auto.full(4) == 60.0
+    assert auto.relevance(1.7, ["dense", "lexical"]) == 1.0
 
 
 # --- the engine's own -----------------------------------------------------------------------------

@@ -244,7 +244,7 @@ def fused_scores(fusion: str, near: oracle.Scores, worded: oracle.Scores, terms:
     for key in {**near, **worded}:
         meaning = max(0.0, near.get(key, 0.1) - 0.1) / 0.9
         bm25 = worded.get(key, 0.0)
-        scores[key] = AUTO.weight("dense") * meaning + AUTO.weight("lexical") * bm25 / (bm25 + AUTO.half(terms))
+        scores[key] = AUTO.weight("dense") * meaning + AUTO.weight("lexical") * bm25 / AUTO.full(terms)
     return scores
 
 

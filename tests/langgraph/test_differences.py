@@ -66,7 +66,7 @@ def test_words_count_as_well_as_meaning(ours: Store, reference: Store) -> None:
     """A name in a long text, and short texts that are nearer to the query as a whole."""
     for store in (ours, reference):
         store.put(("d",), "named", {"text": "many long words about other things, among which ERR_42 is mentioned"})
-        for n in range(9):
+        for n in range(60):
             store.put(("d",), f"near {n}", {"text": f"what is that {n}"})
     query = "what is that ERR_42"
     assert ours.search(("d",), query=query)[0].key == "named"

@@ -8,7 +8,9 @@ import pytest
 
 from tests.memory.scenarios import Model, Store, texts
 from twofold import Memory, MemoryConfig
-from twofold.memory.alpha import Alpha, adaptive, floor
+from twofold.encoders.bm25 import BM25
+from twofold.fusion import Circumstances
+from twofold.memory.alpha import Alpha, adaptive, floor, share_corrected
 
 MEMORIES = [
     "The Matrix: a hacker learns that the world is a simulation.",
@@ -84,7 +86,8 @@ async def test_awaiting_changes_nothing_about_the_floor(memory: Memory) -> None:
 def test_every_hit_is_above_the_floor(memory: Memory) -> None:
     for query in IN_OTHER_WORDS:
         result = memory.recall(query, explain=True)
-        least = floor(Alpha(0.35, ""), len(MEMORIES), corrected=bool(result.corrections))
+        corrected = share_corrected(query, result.corrections, BM25().stem)
+        least = floor(Alpha(0.35, ""), len(MEMORIES), corrected=corrected)
         assert least is not None
         assert least.cosine is not None
         for hit in result:
@@ -118,20 +121,41 @@ def test_there_is_no_floor_where_none_was_measured(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(("memories", "score", "cosine"), [
-    (10, 0.11, 0.30), (100, 0.17, 0.30), (1000, 0.23, 0.36), (10_000, 0.29, 0.42),
+    (1, 0.0, 0.30), (10, 0.0575, 0.30), (100, 0.115, 0.30), (1000, 0.1725, 0.36), (10_000, 0.23, 0.42),
 ])  # fmt: skip
 def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine: float) -> None:
-    usual = adaptive("auto", memories, language_known=True)
-    least = floor(usual, memories, corrected=False)
+    least = floor(adaptive("auto", memories, Circumstances()), memories, corrected=0.0)
     assert least is not None
     assert least.score == pytest.approx(score)
     assert least.cosine == pytest.approx(cosine)
-    corrected = floor(usual, memories, corrected=True)
-    assert corrected is not None
-    assert corrected.score == pytest.approx(0.6 * score)
+
+
+@pytest.mark.parametrize(("corrected", "share"), [(0.0, 1.0), (0.25, 0.9 / 1.25**0.5), (1.0, 0.6 / 2**0.5)])
+def test_the_more_was_corrected_the_lower_is_the_floor(corrected: float, share: float) -> None:
+    least, usual = (floor(Alpha(0.35, ""), 100, corrected=each) for each in (corrected, 0.0))
+    assert least is not None
+    assert usual is not None
+    assert least.score == pytest.approx(share * usual.score)
+    assert least.cosine == usual.cosine
+
+
+@pytest.mark.parametrize(("query", "meant", "share"), [
+    ("marathom", {"marathom": "marathon"}, 1.0),
+    ("when is the next marathom in Berlin?", {"marathom": "marathon"}, 1 / 3),
+    ("when is the next marathon in Berlin?", {}, 0.0),
+    ("the", {"the": "then"}, 1.0),
+])  # fmt: skip
+def test_the_share_of_corrected_words(query: str, meant: dict[str, str], share: float) -> None:
+    assert share_corrected(query, meant, BM25().stem) == pytest.approx(share)
+
+
+def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) -> None:
+    result = memory.recall("how do hackers grow orchids and ferns on a spacer balcony")
+    assert result.corrections == {"spacer": "space"}
+    assert texts(result) == []
 
 
 def test_no_floor_for_an_empty_collection_or_another_alpha() -> None:
-    assert floor(Alpha(0.35, ""), 0, corrected=False) is None
-    assert floor(Alpha(0.5, ""), 100, corrected=False) is None
-    assert floor(Alpha(None, ""), 100, corrected=False) is None
+    assert floor(Alpha(0.35, ""), 0, corrected=0.0) is None
+    assert floor(Alpha(0.5, ""), 100, corrected=0.0) is None
+    assert floor(Alpha(None, ""), 100, corrected=0.0) is None

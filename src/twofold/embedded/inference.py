@@ -14,6 +14,8 @@ from qdrant_client import models
 from qdrant_client.embed.type_inspector import Inspector
 from qdrant_client.qdrant_fastembed import QdrantFastembedMixin
 
+from .to_edge.formulas import FixedFormula
+
 _TO_ENCODE: set[Any] = {models.Document, models.Image, models.InferenceObject}
 # Nothing inside these can be encoded.
 _PLAIN: set[Any] = {
@@ -26,11 +28,19 @@ _PLAIN: set[Any] = {
     models.RrfQuery,
     models.OrderByQuery,
     models.FormulaQuery,
+    FixedFormula,
     models.TextQuery,
 }
 
 # Queries that need no other form: most that have prefetches.
-_CANONICAL: set[Any] = {type(None), models.FusionQuery, models.RrfQuery, models.FormulaQuery, models.NearestQuery}
+_CANONICAL: set[Any] = {
+    type(None),
+    models.FusionQuery,
+    models.RrfQuery,
+    models.FormulaQuery,
+    FixedFormula,
+    models.NearestQuery,
+}
 
 Resolve = Callable[[models.QueryRequest], models.QueryRequest]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,6 +20,13 @@ class Sparse:
 
     indices: Sequence[int]
     values: Sequence[float]
+    words: int | None = field(default=None, compare=False)
+    """How many of the ids are words; None if all are."""
+
+    @property
+    def terms(self) -> int:
+        """The number of different words."""
+        return len(self.indices) if self.words is None else self.words
 
 
 def blend(parts: Sequence[tuple[Sparse, float]]) -> Sparse:
@@ -29,7 +36,8 @@ def blend(parts: Sequence[tuple[Sparse, float]]) -> Sparse:
         for index, value in zip(sparse.indices, sparse.values, strict=True):
             total[index] = total.get(index, 0.0) + weight * value
     ordered = sorted(index for index, value in total.items() if value)
-    return Sparse(ordered, [total[index] for index in ordered])
+    terms = min(len(ordered), sum(sparse.terms for sparse, _ in parts))
+    return Sparse(ordered, [total[index] for index in ordered], terms)
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,25 @@ of Qdrant's server-side BM25. The weights are computed here. Textbook BM25 measu
 against the mean length of the corpus, which nobody knows while documents arrive one by one, and a
 wrong guess costs more than a milder rule. So a document is held back by a power of its length:
 
-    weight = tf · (k1 + 1) / (tf + k1 · (length / avg_len) ** b)
+    weight = tf · (k1 + 1) / (tf + k1 · (length / avg_len) ** b) + delta
 
-which does well on chat turns and on long articles with the same settings.
+which does well on chat turns and on long articles with the same settings. `delta` is what a word is
+worth for being there at all, however long the document is.
+
+Two words that follow each other, stop words aside, are indexed as a pair as well: "rate limit" says
+more than a text that has "rate" in one place and "limit" in another. A pair is a token like any
+other, so the engine knows how rare it is.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import zlib
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +38,10 @@ from twofold.text import normalise, words
 _K = 1000.0
 _NO_SPACES = {"chinese", "japanese"}
 _WORD = re.compile(r"[^\W_]+")
+# The ids of words are below this, those of pairs are not.
+_PAIRS = 2**31
+_SPREAD = 0x9E3779B1  # so that the order of a pair's words matters
+_NONE = np.empty(0)
 # Endings whose stemming rule asks for an accent, which folding takes away: singular and plural would differ.
 _ENDINGS = {
     "portuguese": (re.compile(r"[oõ]es\b", re.IGNORECASE), "ao"),  # informação, informações
@@ -45,6 +57,9 @@ class BM25:
         k1: How soon repetitions of a word stop counting; higher is later.
         b: How much long documents are held back, 0 (not at all) to 1 (in proportion to their length).
         avg_len: The length, in words, of a document that is neither held back nor favoured.
+        delta: What a word that occurs adds by that alone.
+        pairs: What two words count for that follow each other as they do in the query, where each of them counts 1;
+            0 leaves pairs out of the index.
         split_identifiers: Index `checkRateLimit` as a whole and as check, rate, limit.
         fold_accents: "São" and "Sao" are the same word.
         stopwords: Words to leave out instead of the language's own list.
@@ -59,6 +74,8 @@ class BM25:
         k1: float = 1.0,
         b: float = 0.5,
         avg_len: float = 100.0,
+        delta: float = 0.5,
+        pairs: float = 0.5,
         split_identifiers: bool = True,
         fold_accents: bool = True,
         stopwords: Sequence[str] | None = None,
@@ -69,6 +86,8 @@ class BM25:
             "k1": _within("k1", k1, 0.0, 100.0),
             "b": _within("b", b, 0.0, 1.0),
             "avg_len": _within("avg_len", avg_len, 1.0, 1e9),
+            "delta": _within("delta", delta, 0.0, 100.0),
+            "pairs": _within("pairs", pairs, 0.0, 100.0),
             "split_identifiers": bool(split_identifiers),
             "fold_accents": bool(fold_accents),
             "stopwords": None if stopwords is None else _words(stopwords),
@@ -76,6 +95,7 @@ class BM25:
         self._tokeniser = _tokeniser(self._settings)
         unfolded = _tokeniser({**self._settings, "fold_accents": False})
         self._stem = lru_cache(16_384)(lambda word: ",".join(map(str, self._counts(word)[0])) or None)
+        self._number = lru_cache(16_384)(self._number_of)
         self._is_stopword = lru_cache(4096)(lambda word: not unfolded.embed_document(word).indices)
 
     @property
@@ -90,7 +110,9 @@ class BM25:
     def embed_query(self, text: str) -> Sparse:
         """A vector to search with: a word that is asked for twice counts more, but not double."""
         indices, counts = self._counts(text)
-        return Sparse(indices, np.sqrt(counts).tolist())
+        pairs, repeats = self._pairs(text)
+        weights = [*np.sqrt(counts).tolist(), *(self._settings["pairs"] * np.sqrt(repeats)).tolist()]
+        return Sparse([*indices, *pairs], weights, len(indices))
 
     def stem(self, word: str) -> str | None:
         """What all forms of a word have in common; None for a word that isn't indexed."""
@@ -106,7 +128,13 @@ class BM25:
         indices, counts = self._counts(text)
         k1, b, avg_len = self._settings["k1"], self._settings["b"], self._settings["avg_len"]
         norm = k1 * (float(counts.sum()) / avg_len) ** b
-        return Sparse(indices, (counts * (k1 + 1) / (counts + norm)).tolist())
+        pairs, repeats = self._pairs(text)
+        weights = counts * (k1 + 1) / (counts + norm) + self._settings["delta"]
+        return Sparse(
+            [*indices, *pairs],
+            [*weights.tolist(), *(repeats * (k1 + 1) / (repeats + norm)).tolist()],
+            len(indices),
+        )
 
     def _counts(self, text: str) -> tuple[list[int], Any]:
         """Token ids, ascending, and how often each occurs."""
@@ -118,6 +146,19 @@ class BM25:
         vector = self._tokeniser.embed_document(text)
         weights = np.asarray(vector.values, dtype=np.float64)
         return list(vector.indices), np.rint(weights * _K / (_K + 1 - weights))
+
+    def _pairs(self, text: str) -> tuple[list[int], Any]:
+        """Ids of the words that follow each other, ascending and above those of words, and how often each occurs."""
+        if not self._settings["pairs"] or self._settings["language"] in _NO_SPACES:
+            return [], _NONE
+        numbers = [number for word in _WORD.findall(normalise(text)) if (number := self._number(word))]
+        found = Counter((one * _SPREAD + next_one) % _PAIRS + _PAIRS for one, next_one in pairwise(numbers))
+        ids = sorted(found)
+        return ids, np.array([found[each] for each in ids], dtype=np.float64)
+
+    def _number_of(self, word: str) -> int:
+        """The same for all forms of a word; 0 for one that isn't indexed. GitHub is github here, not two words."""
+        return zlib.crc32((self._stem(word.lower() if word.isascii() else word) or "").encode())
 
     def _before_folding(self, text: str) -> str:
         """The engine folds before it looks for stop words and stems, and so misses those with an accent."""

@@ -174,6 +174,15 @@ def page(
     return found
 
 
+def sample(collection: str, limit: int, key: str) -> Flow[list[models.Record]]:
+    """Some points with one field of their payload."""
+    found: tuple[list[models.Record], Any] = yield Call(
+        "scroll",
+        {"collection_name": collection, "limit": limit, "with_payload": [key], "with_vectors": False},
+    )
+    return found[0]
+
+
 def with_vectors(collection: str, limit: int, vector: str) -> Flow[list[models.Record]]:
     """Some points with one of their vectors."""
     found: tuple[list[models.Record], Any] = yield Call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -37,6 +37,8 @@ class Capabilities:
 
     optimizes: bool = False
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
+    at_hand: bool = False
+    """So near that to ask twice is cheaper than to ask for more."""
 
 
 SERVER = Capabilities(versioned=True, indexes=True, threads=True)
@@ -135,6 +137,7 @@ class EmbeddedConnection(SyncConnection):
 
     def __init__(self, client: EmbeddedClient, location: str) -> None:
         super().__init__(client, location, owned=True)
+        self.capabilities = replace(self.capabilities, at_hand=True)
         self._direct: dict[str, Any] = {
             "upsert": client.backend.upsert_made,
             "query_batch_points": client.backend.query_made,

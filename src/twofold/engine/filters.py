@@ -8,11 +8,13 @@ from typing import Any
 from qdrant_client import models
 
 from twofold.engine.layout import metadata_key
+from twofold.engine.quick import trusted
 from twofold.filters import Node, leaves
 from twofold.filters.nodes import All, AnyOf, Between, Contains, Either, Equals, Leaf, Not, Present, Scalar
 
 # Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
 _EXACT = 2**53
+_condition, _match, _range = trusted(models.FieldCondition), trusted(models.MatchValue), trusted(models.Range)
 NOTHING = models.HasIdCondition(has_id=[])
 
 
@@ -35,7 +37,7 @@ def _compile(node: Node) -> models.Condition:
 def _leaf(node: Leaf) -> models.Condition:
     key = metadata_key(node.field)
     if isinstance(node, Equals):
-        return _equals(key, node.value)
+        return equals(key, node.value)
     if isinstance(node, AnyOf):
         return _one_of(key, node.values)
     if isinstance(node, Between):
@@ -45,18 +47,19 @@ def _leaf(node: Leaf) -> models.Condition:
     return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=key))])
 
 
-def _equals(key: str, value: Scalar | datetime) -> models.Condition:
+def equals(key: str, value: Scalar | datetime) -> models.FieldCondition:
+    """The field has this value, or has it among others."""
     if isinstance(value, datetime):
         return models.FieldCondition(key=key, range=models.DatetimeRange(gte=value, lte=value))
     if isinstance(value, (str, bool)) or (isinstance(value, int) and abs(value) > _EXACT):
-        return models.FieldCondition(key=key, match=models.MatchValue(value=value))
+        return _condition(key=key, match=_match(value=value))
     # The engine's match tells 5 from 5.0, a range does not.
-    return models.FieldCondition(key=key, range=models.Range(gte=value, lte=value))
+    return _condition(key=key, range=_range(gte=float(value), lte=float(value)))
 
 
 def _one_of(key: str, values: tuple[Scalar | datetime, ...]) -> models.Condition:
     texts = [value for value in values if isinstance(value, str)]
-    conditions = [_equals(key, value) for value in values if not isinstance(value, str)]
+    conditions: list[models.Condition] = [equals(key, value) for value in values if not isinstance(value, str)]
     if texts:
         conditions.append(models.FieldCondition(key=key, match=models.MatchAny(any=texts)))
     return _any_of(conditions)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from qdrant_client import models
 
 from twofold.documents import iso
+from twofold.embedded.to_edge.formulas import FixedFormula, FixedProduct, FixedSum
+from twofold.engine.filters import equals
 from twofold.engine.layout import metadata_key
 from twofold.engine.quick import trusted
 from twofold.fusion import Auto
@@ -23,11 +25,8 @@ _absolute, _division, _division_params = (
     trusted(models.DivExpression),
     trusted(models.DivParams),
 )
-_formula, _field_condition, _match = (
-    trusted(models.FormulaQuery),
-    trusted(models.FieldCondition),
-    trusted(models.MatchValue),
-)
+_formula, _fixed_formula = trusted(models.FormulaQuery), trusted(FixedFormula)
+_fixed_sum, _fixed_product = trusted(FixedSum), trusted(FixedProduct)
 _HALF_LIFE = 0.5
 _TYPE, _UPDATED, _COUNT = metadata_key("type"), metadata_key("updated"), metadata_key("access_count")
 _IMPORTANCE, _PINNED = metadata_key("importance"), metadata_key("pinned")
@@ -40,7 +39,7 @@ def plain(
     """The fusion alone. `cosines` and `bm25` are the numbers of the prefetches that bring these scores."""
     meaning, words = _legs(fusion, background, cosines, bm25, terms)
     formula = _sum(_times(fusion.weight("dense"), meaning), _times(fusion.weight("lexical"), words))
-    return models.FormulaQuery(formula=formula, defaults=_defaults(background, cosines, bm25))
+    return _fixed_formula(formula=formula, defaults=_defaults(background, cosines, bm25))
 
 
 def signalled(
@@ -53,25 +52,26 @@ def signalled(
     tag_weight: float,
 ) -> models.FormulaQuery:
     """The fusion with signals: what `Signals` computes, in the engine's words."""
-    meaning, words = _legs(fusion, background, cosines, bm25, terms)
-    tags = _times(tag_weight, _tag_score(signals.matches))
-    base = _sum(_weighted(fusion, "dense", signals, meaning), _weighted(fusion, "lexical", signals, words), tags)
-    formula: Any = _times(base, *_factors(signals))
-    if signals.recency.active and signals.recency.mode == "blend":
-        formula = _sum(formula, _times(signals.recency.share * sum(fusion.weights), _fresh(signals)))
-    own = {_COUNT: 0, _IMPORTANCE: 0.5, _UPDATED: iso(signals.now)}
+    now, recency, weights = iso(signals.now), signals.recency, tuple(signals.type_weights.items())
+    legs = _weighted_legs(fusion, background, cosines, bm25, terms, tuple(signals.type_alpha.items()))
+    base = _sum(legs, _times(tag_weight / len(signals.matches), _tags(signals.matches))) if signals.matches else legs
+    factors = _factors(recency, now, signals.popularity, signals.importance, signals.pinned, weights)
+    formula: Any = _times(base, factors)
+    if recency.active and recency.mode == "blend":
+        formula = _sum(formula, _times(recency.share * sum(fusion.weights), _fresh(recency, now)))
+    own = {_COUNT: 0, _IMPORTANCE: 0.5, _UPDATED: now}
     return _formula(formula=formula, defaults={**_defaults(background, cosines, bm25), **own})
 
 
 def _legs(
     fusion: Auto, background: float, cosines: tuple[int, ...], bm25: tuple[int, ...], terms: int
 ) -> tuple[Any, Any]:
-    """Meaning and words, each from 0 to 1."""
+    """Meaning and words, on the scale of `Auto.normalise`."""
     above = _sum(_best([_score(number) for number in cosines]), -background)
     # max(0, x) = (x + |x|) / 2: older servers have no max.
     meaning = _times(1 / (2 * (1 - background)), _sum(above, _absolute(abs=above)))
     score = _best([_score(number) for number in bm25])
-    words = _division(div=_division_params(left=score, right=_sum(score, fusion.half(terms))))
+    words = _times(1 / fusion.full(terms), score)
     return meaning, words
 
 
@@ -92,47 +92,61 @@ def _score(number: int) -> str:
     return f"$score[{number}]"
 
 
-def _weighted(fusion: Auto, leg: Any, signals: Signals, value: Any) -> Any:
-    """A leg with its weight, which may depend on the memory's type."""
-    weight = fusion.weight(leg)
-    if not signals.type_alpha or not 0 < fusion.alpha < 1:
-        return _times(weight, value)
-    total = sum(fusion.weights)
-    own = [(kind, total * (alpha if leg == "dense" else 1 - alpha)) for kind, alpha in signals.type_alpha.items()]
-    return _times(_sum(weight, *(_times(other - weight, _is(_TYPE, kind)) for kind, other in own)), value)
+@lru_cache(maxsize=256)
+def _weighted_legs(
+    fusion: Auto,
+    background: float,
+    cosines: tuple[int, ...],
+    bm25: tuple[int, ...],
+    terms: int,
+    type_alpha: tuple[tuple[str, float], ...],
+) -> models.SumExpression:
+    """Both legs with their weights, which may depend on the memory's type."""
+    meaning, words = _legs(fusion, background, cosines, bm25, terms)
+    total, alphas = sum(fusion.weights), dict(type_alpha) if 0 < fusion.alpha < 1 else {}
+    dense = _by_type(fusion.weight("dense"), {kind: total * alpha for kind, alpha in alphas.items()})
+    lexical = _by_type(fusion.weight("lexical"), {kind: total * (1 - alpha) for kind, alpha in alphas.items()})
+    return _fixed_sum(sum=[_times(dense, meaning), _times(lexical, words)])
 
 
-def _tag_score(matches: Sequence[Match]) -> Any:
-    if not matches:
-        return 0.0
-    conditions = [_times(match.weight, _is(metadata_key(match.field), match.value)) for match in matches]
-    return _times(1 / len(matches), _sum(*conditions))
+def _tags(matches: Sequence[Match]) -> models.SumExpression:
+    return _sum(*(_times(match.weight, equals(metadata_key(match.field), match.value)) for match in matches))
 
 
-def _factors(signals: Signals) -> list[Any]:
-    """Every factor that isn't 1 for all."""
-    return [
-        *_recency(signals),
-        *([_popularity(signals.popularity)] if signals.popularity else []),
-        *([_importance(signals.importance)] if signals.importance else []),
-        *([_sum(1.0, _times(signals.pinned, _is(_PINNED, True)))] if signals.pinned else []),
-        *([_by_type(signals)] if signals.type_weights else []),
+@lru_cache(maxsize=64)
+def _factors(
+    recency: Recency,
+    now: str,
+    popularity: float,
+    importance: float,
+    pinned: float,
+    type_weights: tuple[tuple[str, float], ...],
+) -> models.MultExpression:
+    """The product of all factors but those that are 1 for every memory."""
+    factors = [
+        *_lasting(recency, now, pinned),
+        *([_popularity(popularity)] if popularity else []),
+        *([_importance(importance)] if importance else []),
+        *([_by_type(1.0, dict(type_weights))] if type_weights else []),
     ]
+    return _fixed_product(mult=factors or [1.0])
 
 
-def _recency(signals: Signals) -> list[Any]:
-    recency = signals.recency
-    if not recency.active:
-        return []
-    if recency.mode == "blend":
-        return [recency.kept]
-    return [_sum(recency.kept, _times(1 - recency.kept, _fresh(signals)))]
+def _lasting(recency: Recency, now: str, pinned: float) -> list[Any]:
+    """Age and being pinned, in one: what is pinned doesn't age."""
+    if recency.active and recency.mode != "blend":
+        aged = _sum(recency.kept, _times(1 - recency.kept, _age(recency, now)))
+        return [_unless_pinned(aged, 1 + pinned)]
+    return [*([recency.kept] if recency.active else []), *([_unless_pinned(1.0, 1 + pinned)] if pinned else [])]
 
 
-def _fresh(signals: Signals) -> Any:
-    """1 if pinned, and otherwise what age leaves of it."""
-    age = _age(signals.recency, iso(signals.now))
-    return _sum(age, _times(_is(_PINNED, True), _sum(1.0, _times(-1.0, age))))
+def _fresh(recency: Recency, now: str) -> Any:
+    return _unless_pinned(_age(recency, now), 1.0)
+
+
+def _unless_pinned(value: Any, pinned: float) -> Any:
+    """A value, and another for what is pinned. A condition takes the engine longer than all arithmetic: ask it once."""
+    return _sum(value, _times(equals(_PINNED, True), _sum(pinned, _times(-1.0, value))))
 
 
 def _age(recency: Recency, now: str) -> models.ExpDecayExpression:
@@ -147,23 +161,17 @@ def _age(recency: Recency, now: str) -> models.ExpDecayExpression:
 
 
 def _popularity(weight: float) -> Any:
-    recalled = _division(div=_division_params(left=_COUNT, right=_sum(_COUNT, 10.0)))
-    return _sum(1.0, _times(weight, recalled))
+    """1 + weight · count / (count + 10), with one look at the count."""
+    return _sum(1 + weight, _division(div=_division_params(left=-10.0 * weight, right=_sum(_COUNT, 10.0))))
 
 
 def _importance(weight: float) -> Any:
     return _sum(1 - weight, _times(2 * weight, _IMPORTANCE))
 
 
-def _by_type(signals: Signals) -> Any:
-    return _sum(1.0, *(_times(factor - 1, _is(_TYPE, kind)) for kind, factor in signals.type_weights.items()))
-
-
-def _is(key: str, value: Any) -> models.FieldCondition:
-    """1 where the field has this value, or has it among others; 0 elsewhere."""
-    if isinstance(value, float):
-        return models.FieldCondition(key=key, range=models.Range(gte=value, lte=value))
-    return _field_condition(key=key, match=_match(value=value))
+def _by_type(usual: float, own: Mapping[str, float]) -> Any:
+    """A number that is another for some types."""
+    return _sum(usual, *(_times(other - usual, equals(_TYPE, kind)) for kind, other in own.items())) if own else usual
 
 
 def _sum(*terms: Any) -> models.SumExpression:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from qdrant_client import models
@@ -43,17 +44,44 @@ class Found(Point, Protocol):
     def vector(self) -> Any: ...
 
 
-class Stored(NamedTuple):
-    """A point as the index reads it. A tuple, since a search makes hundreds of them."""
+class Stored:
+    """A point as the index reads it."""
 
-    point: str
-    id: str
-    text: str
+    __slots__ = ("id", "metadata", "point", "text")
     metadata: Mapping[str, Any]
+
+    def __init__(self, point: str, identity: str, text: str, metadata: Mapping[str, Any]) -> None:
+        self.point = point
+        self.id = identity
+        self.text = text
+        self.metadata = metadata
 
     def as_document(self) -> Document:
         """The document as it was added."""
         return Document(text=self.text, id=self.id, metadata=self.metadata)
+
+
+class _Unread(Stored):
+    """A point that is read when it is first looked at: a search has more candidates than it shows."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: Point) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        """Only called for what has no value yet."""
+        if name == "point":
+            self.point = str(self._found.id)
+        elif name in Stored.__slots__:
+            self._read(self._found.payload or {})
+        return object.__getattribute__(self, name)
+
+    def _read(self, payload: Mapping[str, Any]) -> None:
+        metadata, text = payload.get(METADATA_KEY), payload.get(TEXT_KEY)
+        self.id = str(payload[ID_KEY]) if ID_KEY in payload else self.point
+        self.text = text if isinstance(text, str) else ""
+        self.metadata = metadata if isinstance(metadata, dict) else {}
 
 
 class NewPoint(NamedTuple):
@@ -90,16 +118,10 @@ def to_sparse(sparse: Sparse) -> models.SparseVector:
 
 def from_point(point: Point) -> Stored:
     """What is stored in a point. One that something else wrote may lack parts: they read as empty."""
-    payload, own_id = point.payload or {}, str(point.id)
-    metadata, text = payload.get(METADATA_KEY), payload.get(TEXT_KEY)
-    return Stored(
-        own_id,
-        str(payload.get(ID_KEY, own_id)),
-        text if isinstance(text, str) else "",
-        metadata if isinstance(metadata, dict) else {},
-    )
+    return _Unread(point)
 
 
+@lru_cache(maxsize=1024)
 def metadata_key(field: str) -> str:
     """The path of a metadata field in the payload, quoted where the engine needs it."""
     segments: Sequence[str] = [METADATA_KEY, *field.split(".")]

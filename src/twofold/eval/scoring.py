@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -89,7 +90,9 @@ def _ranx() -> Any:
         settings: Any = numba.config
         compiled, settings.DISABLE_JIT = settings.DISABLE_JIT, True
         try:
-            import ranx
+            with warnings.catch_warnings():  # it is compiled at its first import, and its escapes are old-fashioned
+                warnings.simplefilter("ignore")
+                import ranx
         finally:
             settings.DISABLE_JIT = compiled
     except ImportError as error:

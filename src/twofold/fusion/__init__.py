@@ -6,12 +6,13 @@ from typing import TypeAlias
 
 from twofold.errors import InvalidQuery
 from twofold.fusion.auto import Auto
-from twofold.fusion.base import Fused, Leg, LegName, Strategy, settle, shares
+from twofold.fusion.base import Circumstances, Fused, Leg, LegName, Strategy, settle, shares
 from twofold.fusion.strategies import Average, Dbsf, Rrf, Weighted
 
 __all__ = [
     "Auto",
     "Average",
+    "Circumstances",
     "Dbsf",
     "Fused",
     "Fusion",

@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from twofold.errors import InvalidQuery
-from twofold.fusion.base import Leg, Strategy, is_number
+from twofold.fusion.base import Circumstances, Leg, Strategy, is_number
 
 _FEW = 20
+PROSE = 0.35
+_UNKNOWN_LANGUAGE = 0.1
+_CODE, _CODE_ASKED_IN_CODE = 0.75, 0.55
 
 
 @dataclass(frozen=True)
 class Auto(Strategy):
     """Convex over scores that mean something by themselves.
 
-        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (bm25 + c · √terms)
+        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (c · √terms)
 
     The background is the cosine that unrelated texts have, so that it counts as nothing. For the
     bundled model it is known, and then neither part depends on what else was found: a score means
@@ -25,22 +28,26 @@ class Auto(Strategy):
     compute it by itself. For other models it is the lowest cosine among the candidates, drawn
     towards 0 where there are few of them.
 
-    α is 0.35, and 0.15 where the dense model doesn't know the collection's language.
+    α is 0.35 for prose. The more of the collection is in a language that the dense model doesn't know,
+    the more it tends to 0.1; the more of it is code, to 0.75, since a question about code seldom has
+    the words of the code. Where it has (`parse_args(`), to 0.55.
     """
 
-    weights: tuple[float, float] = (0.35, 0.65)
+    weights: tuple[float, float] = (PROSE, 1 - PROSE)
     chosen: bool = False
     """The weights were asked for; otherwise they follow the collection."""
     background: float | None = None
     """The cosine of unrelated texts; None takes it from the candidates."""
-    saturation: float = 9.0
-    """c: the BM25 score that counts as half of a perfect match, for a query of one term."""
+    scale: float = 30.0
+    """c: the BM25 score that counts as much as the same text does in meaning, for a query of one term."""
     name: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.background is not None and not (is_number(self.background) and -1 <= self.background < 1):
             raise InvalidQuery(f"auto: background must be a cosine below 1, got {self.background!r}")
+        if not is_number(self.scale) or not 0 < self.scale < math.inf:
+            raise InvalidQuery(f"auto: scale must be a number above 0, got {self.scale!r}")
 
     @property
     def steady(self) -> bool:
@@ -53,12 +60,12 @@ class Auto(Strategy):
             return [max(0.0, score - nothing) / max(1 - nothing, 1e-6) for score in scores]
         if leg.name == "tags":  # shares from 0 to 1 as they are
             return scores
-        half = self.half(leg.terms)
-        return [max(0.0, score) / (max(0.0, score) + half) for score in scores]
+        full = self.full(leg.terms)
+        return [max(0.0, score) / full for score in scores]
 
-    def half(self, terms: int) -> float:
-        """The BM25 score that counts as 0.5, for a query with this many terms."""
-        return self.saturation * math.sqrt(max(terms, 1))
+    def full(self, terms: int) -> float:
+        """The BM25 score that counts as 1, for a query with this many terms. There are better ones."""
+        return self.scale * math.sqrt(max(terms, 1))
 
     def ceiling(self) -> float:
         return 1.0
@@ -66,9 +73,17 @@ class Auto(Strategy):
     def with_alpha(self, alpha: float) -> Strategy:
         return replace(super().with_alpha(alpha), chosen=True)  # type: ignore[call-arg]
 
-    def fitted(self, *, language_known: bool, background: float | None) -> Strategy:
-        weights = self.weights if self.chosen or language_known else (0.15, 0.85)
-        return replace(self, weights=weights, background=background if self.background is None else self.background)
+    def fitted(self, to: Circumstances) -> Strategy:
+        alpha = usual_alpha(to)
+        weights = self.weights if self.chosen else (alpha, 1 - alpha)
+        return replace(self, weights=weights, background=to.background if self.background is None else self.background)
+
+
+def usual_alpha(to: Circumstances) -> float:
+    """How much meaning counts where nobody said."""
+    code = _CODE_ASKED_IN_CODE if to.asked_in_code else _CODE
+    known = PROSE + (code - PROSE) * to.code
+    return round(known + (_UNKNOWN_LANGUAGE - known) * to.strange, 4)
 
 
 def _lowest(scores: Sequence[float]) -> float:

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 from twofold.errors import InvalidQuery
@@ -33,6 +34,20 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a default depends on."""
+
+    strange: float = 0.0
+    """The share of the collection in languages that the dense model doesn't know, 0 to 1."""
+    background: float | None = None
+    """The cosine of texts that have nothing to do with each other; None if nobody measured it."""
+    code: float = 0.0
+    """The share of the collection that is code, 0 to 1."""
+    asked_in_code: bool = False
+    """The query itself has code in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fused:
     """A document after fusion: its score, and what each leg added to it."""
 
@@ -48,19 +63,24 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
     digits from run to run. So scores that lie closer together than such noise are one score, and
     scores keep eight digits. They are rounded first, so that settling again changes nothing.
     """
-    rounded = ((value, float(f"{score:.8g}")) for value, score in scored)
-    best_first = sorted(rounded, key=lambda item: -item[1])
-    groups: list[list[tuple[T, float]]] = []
-    for item in best_first:
-        if groups and groups[-1][-1][1] - item[1] <= _NOISE * abs(item[1]):
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    bests = [group[0][1] for group in groups]
-    for group in groups:
-        if len(group) > 1:
-            group.sort(key=lambda item: identity(item[0]))
-    return [(value, best) for best, group in zip(bests, groups, strict=True) for value, _ in group]
+    rounded = [(value, float(f"{score:.8g}")) for value, score in scored]
+    rounded.sort(key=itemgetter(1), reverse=True)
+    settled: list[tuple[T, float]] = []
+    alike: list[tuple[T, float]] = []
+    for item in rounded:
+        if alike and alike[-1][1] - item[1] > _NOISE * abs(item[1]):
+            settled += _by_id(alike, identity)
+            alike = []
+        alike.append(item)
+    return settled + _by_id(alike, identity)
+
+
+def _by_id(alike: list[tuple[T, float]], identity: Callable[[T], str]) -> list[tuple[T, float]]:
+    """What has one score, the best of theirs, in the order of the ids."""
+    if len(alike) < 2:
+        return alike
+    best = alike[0][1]
+    return [(value, best) for value, _ in sorted(alike, key=lambda item: identity(item[0]))]
 
 
 def shares(alpha: float) -> tuple[float, float]:
@@ -117,8 +137,8 @@ class Strategy(ABC):
         meaning, words = shares(alpha)
         return replace(self, weights=(total * meaning, total * words))
 
-    def fitted(self, *, language_known: bool, background: float | None) -> Strategy:
-        """The strategy for a collection: does its dense model know the language, which cosine means nothing to it?"""
+    def fitted(self, to: Circumstances) -> Strategy:
+        """The strategy for a collection and a query like these."""
         return self
 
     @property
@@ -136,7 +156,15 @@ class Strategy(ABC):
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
         return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 
+    def best(self, legs: Sequence[LegName]) -> float:
+        """The best score that these legs can give together."""
+        return self.ceiling() * sum(self.weight(leg) for leg in legs)
+
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
         """A final score as a share, 0 to 1, of the best that these legs could give."""
-        best = self.ceiling() * sum(self.weight(leg) for leg in legs)
-        return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
+        return share(score, self.best(legs))
+
+
+def share(score: float, best: float) -> float:
+    """A score as a share, 0 to 1, of the best that there could be."""
+    return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twofold.fusion import LegName
+from twofold.fusion.base import share
 from twofold.index.plans import Row
 from twofold.index.queries import Query
 from twofold.results import Explanation, Hit, Mode
@@ -19,17 +20,13 @@ def to_hits(
     explanations: Sequence[Explanation | None] = [None] * len(page)
     if matched is not None:
         explanations = [_explain(row, found, name, fusion.alpha) for row, found in zip(page, matched, strict=True)]
-    return tuple(
-        Hit(
-            id=row.stored.id,
-            text=row.stored.text,
-            score=row.score,
-            relevance=row.score if mode == "text" else fusion.relevance(row.score, legs),
-            metadata=row.stored.metadata,
-            explanation=explanation,
-        )
-        for row, explanation in zip(page, explanations, strict=True)
-    )
+    best = 1.0 if mode == "text" else fusion.best(legs)
+    return tuple(_hit(row, best, explanation) for row, explanation in zip(page, explanations, strict=True))
+
+
+def _hit(row: Row, best: float, explanation: Explanation | None) -> Hit:
+    stored, score = row.stored, row.score
+    return Hit(stored.id, stored.text, score, share(score, best), stored.metadata, explanation)
 
 
 def _explain(row: Row, matched: tuple[str, ...], fusion: str, alpha: float) -> Explanation:

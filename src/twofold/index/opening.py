@@ -21,11 +21,14 @@ from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE
 from twofold.engine.schema import FORMAT, Schema, creation, describe, initial_indexes
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError
 from twofold.index.indexes import PayloadIndexes
+from twofold.index.nature import Nature
 
 log = logging.getLogger("twofold")
 
 OLDEST_SERVER = (1, 16)
 _CORPUS_IDF = (1, 19)
+# What BM25 vectors had before these settings were there to record.
+_BEFORE = {"delta": 0.0, "pairs": 0.0}
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Ready:
     schema: Schema
     engine: Capabilities
     indexes: PayloadIndexes
+    nature: Nature
     no_dense: str | None
     """Why the dense leg can't be used, None if it can."""
     no_lexical: str | None
@@ -195,7 +199,7 @@ def _recorded_sparse(collection: str, recorded: Mapping[str, Any]) -> SparseEnco
     settings = dict(recorded)
     model = settings.pop("model")
     if model == "bm25":
-        return BM25(**settings)
+        return BM25(**{**_BEFORE, **settings})
     try:
         return resolve_sparse(model, None)
     except ConfigError as error:
@@ -243,6 +247,7 @@ def _check(
         schema=schema,
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
+        nature=Nature(collection, schema.points),
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
         notes=notes,

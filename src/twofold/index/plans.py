@@ -77,6 +77,8 @@ class NativePlan:
     how: Any
     """The engine's query that fuses."""
     explain: bool
+    again: bool = False
+    """The engine is so near that it can be asked again."""
 
     def requests(self, depth: int, limit: int) -> list[models.QueryRequest]:
         """The fused request, and the bare legs if they are to be shown. For a floor, vectors say how near hits are."""
@@ -85,19 +87,23 @@ class NativePlan:
 
     @property
     def _judges(self) -> bool:
-        return self.ask.sure is not None and not self.explain
+        return self.ask.sure is not None and not self.explain and not self.again
+
+    @property
+    def judged_after(self) -> bool:
+        """How near the hits are, where a floor wants to know, is still to be asked."""
+        return self.ask.sure is not None and not self.explain and self.again
 
     def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        stored_in = [from_point(point) for point in answers[0]]
-        near = self._cosines(answers[0]) if self._judges else {}
-        scored = [(stored, point.score) for stored, point in zip(stored_in, answers[0], strict=True)]
-        settled = settle(scored, lambda stored: stored.id)
-        if not self.explain:
+        settled = settle([(from_point(point), point.score) for point in answers[0]], lambda stored: stored.id)
+        if self._judges:
+            near = self._cosines(answers[0])
             return [Row(stored, score, score, near.get(stored.point, _NOWHERE)) for stored, score in settled]
+        if not self.explain:
+            return [Row(stored, score, score) for stored, score in settled]
         legs = _legs(self.ask, [[(str(point.id), point.score) for point in points] for points in answers[1:]])
-        shown = {stored.point: stored for stored, _ in settled}
-        rows = _fuse(self.ask, legs, shown)
+        rows = _fuse(self.ask, legs, {stored.point: stored for stored, _ in settled})
         return [
             rows.get(stored.point, Row(stored, score, score))._replace(score=score, tie=score)
             for stored, score in settled

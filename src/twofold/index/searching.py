@@ -15,14 +15,14 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
 from twofold.engine.requests import Ask, Effort, Probe
-from twofold.fusion import Auto, LegName, Strategy, settle
+from twofold.fusion import Auto, Circumstances, LegName, Strategy, settle
 from twofold.index.encoding import QueryEncoder
 from twofold.index.hits import to_hits
 from twofold.index.opening import Ready
-from twofold.index.plans import ClientPlan, NativePlan, Plan, Row
+from twofold.index.plans import ClientPlan, NativePlan, Place, Plan, Row
 from twofold.index.queries import Floor, Query
 from twofold.results import Mode, Problem, SearchResult
-from twofold.text import clean_query, plain_matches, words
+from twofold.text import clean_query, has_code, plain_matches, words
 from twofold.tuning import Calibration, restore
 
 log = logging.getLogger("twofold")
@@ -39,7 +39,7 @@ class Searcher:
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self._encoder = QueryEncoder(ready, cache_size)
-        self._fitted: dict[Strategy, Strategy] = {}
+        self._fitted: dict[tuple[Strategy, Circumstances], Strategy] = {}
         self.tuned: Strategy | None = None
         self.calibration: Calibration | None = None
         self.adopt(ready)
@@ -51,7 +51,7 @@ class Searcher:
         if (not text and query.vector is None) or query.k == 0:
             return SearchResult((), "hybrid", query=query.text)
         reasons = [note] if note else []
-        fusion = self._fit(query.fusion)
+        fusion = yield from self._fit(query.fusion, text)
         probes = yield from self._encoder.probes(text, fusion, query, reasons)
         by_words_alone, words_weight = fusion.weight("dense") == 0, fusion.weight("lexical")
         legs = list(dict.fromkeys(probe.leg for probe in probes))
@@ -79,28 +79,37 @@ class Searcher:
         hits = to_hits(page, query, legs, mode, matched)
         return SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems)
 
-    def _fit(self, fusion: Strategy) -> Strategy:
-        """The fusion for this collection: what was tuned for it goes before the default."""
-        fitted = self._fitted.get(fusion)
+    def _fit(self, fusion: Strategy, text: str) -> Flow[Strategy]:
+        """The fusion for this collection and query: what was tuned for it goes before the default."""
+        if self.tuned is not None and fusion == Auto():
+            fusion = self.tuned
+        adapts = isinstance(fusion, Auto) and not fusion.chosen
+        to = (yield from self.circumstances(text)) if adapts else Circumstances(background=self._background)
+        fitted = self._fitted.get((fusion, to))
         if fitted is None:
             if len(self._fitted) >= _REMEMBERED:
                 self._fitted.clear()
-            fitted = self.usual(self.tuned if self.tuned is not None and fusion == Auto() else fusion)
-            self._fitted[fusion] = fitted
+            fitted = self._fitted[fusion, to] = fusion.fitted(to)
         return fitted
 
-    def usual(self, fusion: Strategy) -> Strategy:
-        """The fusion for this collection, as its model and its language want it."""
-        seen, background = self.calibration, self.ready.dense.background
-        if background is None and seen is not None:
-            background = seen.background
-        return fusion.fitted(language_known=self.language_known, background=background)
+    def circumstances(self, text: str) -> Flow[Circumstances]:
+        """What the default fusion depends on, for a query with this text."""
+        yield from self.ready.nature.look()
+        code = self.ready.nature.code
+        return Circumstances(self._strange, self._background, code, code > 0 and has_code(text))
 
     @property
-    def language_known(self) -> bool:
-        """The dense model knows the language of the collection, as far as can be told."""
-        seen = self.calibration
-        return self.ready.language_known and (seen is None or seen.meaning_works(self.ready.dense.background))
+    def _background(self) -> float | None:
+        seen, known = self.calibration, self.ready.dense.background
+        return seen.background if known is None and seen is not None else known
+
+    @property
+    def _strange(self) -> float:
+        """How much of the collection is in languages that the dense model doesn't know, as far as can be told."""
+        seen, dense = self.calibration, self.ready.dense
+        if not self.ready.language_known or (seen is not None and not seen.meaning_works(dense.background)):
+            return 1.0
+        return self.ready.nature.strange_to(dense.languages)
 
     def adopt(self, ready: Ready) -> None:
         """The collection's settings have changed."""
@@ -115,7 +124,8 @@ class Searcher:
         text, _ = clean_query(query.text, query.config.max_query_chars)
         if not text:
             return None
-        probes = yield from self._encoder.probes(text, self._fit(query.fusion), query, [])
+        fusion = yield from self._fit(query.fusion, text)
+        probes = yield from self._encoder.probes(text, fusion, query, [])
         where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         return self._asking(query, probes, where, 0.0)
 
@@ -145,24 +155,37 @@ class Searcher:
     def _rank(self, query: Query, ask: Ask, spare: int = _SLACK) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
         how = ask.native_query() if query.config.native else None
-        plan = ClientPlan(ask) if how is None else NativePlan(ask, how, query.explain)
+        again = self.ready.engine.at_hand
+        plan = ClientPlan(ask) if how is None else NativePlan(ask, how, query.explain, again)
         depths = list(_depths(query.config.depth, query.need))
         everything, enough = len(ask.probes) * depths[-1], query.need + spare
         rows = yield from self._ask(plan, depths, enough if len(depths) == 1 else everything)
         if len(rows) == enough < everything and rows[query.need - 1].tie == rows[-1].tie:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
             rows = yield from self._ask(plan, depths, everything)
-        return rows
+        return (yield from self._judged(rows, ask)) if isinstance(plan, NativePlan) and plan.judged_after else rows
 
     def _ask(self, plan: Plan, depths: list[int], limit: int) -> Flow[list[Row]]:
         """One batch for all depths; what a deeper one adds comes after what is already there."""
         batches = [plan.requests(depth, limit) for depth in depths]
-        answers = iter((yield from calls.query(self.ready.collection, [r for batch in batches for r in batch])))
+        found = yield from calls.query(self.ready.collection, [r for batch in batches for r in batch])
+        if len(batches) == 1:
+            return plan.read(found)
+        answers = iter(found)
         rows: dict[str, Row] = {}
         for batch in batches:
             for row in plan.read([next(answers) for _ in batch]):
                 rows.setdefault(row.stored.point, row)
         return list(rows.values())
+
+    def _judged(self, rows: list[Row], ask: Ask) -> Flow[list[Row]]:
+        """The rows; those with a low score know how near in meaning they are, where that is a reason to stay."""
+        low = [row.stored.point for row in rows if row.score < ask.enough]
+        if not low:
+            return rows
+        found = yield from calls.query(self.ready.collection, [ask.near(low)])
+        near: dict[str, dict[LegName, Place]] = {str(each.id): {"dense": Place(each.score, 0)} for each in found[0]}
+        return [row._replace(places=near.get(row.stored.point, row.places)) for row in rows]
 
     def _match_text(self, text: str, query: Query, where: models.Filter | None) -> Flow[list[Row]]:
         """The last resort: documents that contain words of the query, most of them first."""

@@ -37,7 +37,7 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advan
         progress(len(batch))
     if not any(asked_for.legs for asked_for in asked):
         raise InvalidQuery("none of the queries found anything: are they about this collection?")
-    default = searcher.usual(Auto())
+    default = Auto().fitted((yield from searcher.circumstances("")))
     found: Tuning = yield Work(lambda: choose(asked, default))
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from _keep(searcher, tuned=kept)
@@ -79,18 +79,20 @@ def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:
 
 def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Asked]]:
     """What both legs find for each query, ids and scores only, in one request."""
-    requests, probes_of = [], []
+    requests, probes_of, defaults = [], [], []
     for pair in pairs:
         where = where_node(pair.filter)
         query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides={}, explain=False)
         asking = yield from searcher.asking(query)
         probes_of.append(asking.probes if asking else ())
+        defaults.append(Auto().fitted((yield from searcher.circumstances(pair.query))))
         requests += [asking.leg(probe, config.depth, payload=False) for probe in asking.probes] if asking else []
     answers = iter((yield from calls.query(searcher.ready.collection, requests)) if requests else ())
     found = []
-    for pair, probes in zip(pairs, probes_of, strict=True):
+    for pair, probes, default in zip(pairs, probes_of, defaults, strict=True):
         legs = [Leg(p.leg, [(str(hit.id), hit.score) for hit in next(answers)], p.terms) for p in probes]
-        found.append(Asked(tuple(legs), frozenset(point_id(identity) for identity in pair.relevant)))
+        relevant = frozenset(point_id(identity) for identity in pair.relevant)
+        found.append(Asked(tuple(legs), relevant, default))
     return found
 
 

@@ -69,6 +69,7 @@ def _write(ready: Ready, batch: Sequence[Record]) -> Flow[None]:
         for record in records
     ]
     yield from calls.upsert(ready.collection, points)
+    ready.nature.saw(texts)
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:

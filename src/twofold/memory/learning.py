@@ -92,7 +92,7 @@ def learn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[Learned | No
     if not pairs:
         return None
     known = yield from keeper.vocabulary(searcher, scope)
-    usual = adaptive("auto", known.memories, language_known=searcher.ready.language_known)
+    usual = adaptive("auto", known.memories, (yield from searcher.circumstances("")))
     default = (usual.value or 0.0, keeper.config.tag_weight, keeper.config.recency_share)
     result = fit(pairs, default, used)
     metadata = {**scope.fields("learned"), "learned": result.as_payload(), **_now()}

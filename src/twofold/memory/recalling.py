@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from twofold.encoders import bundled
@@ -15,6 +15,7 @@ from twofold.engine.layout import Stored
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import Node
 from twofold.filters.nodes import All, AnyOf, Between, Equals
+from twofold.fusion import Circumstances, Strategy
 from twofold.fusion.base import shares
 from twofold.index.opening import Ready
 from twofold.index.queries import Extras, Floor, Query, check_query
@@ -74,7 +75,8 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     known = yield from _known(searcher, keeper, scope, reasons)
     learned = known.learned if asked.learned else None
     where = scope.where((asked.shelf,), *conditions(asked, config))
-    chosen = _alpha(asked, config, learned, known, searcher)
+    to = yield from searcher.circumstances(asked.query)
+    chosen = _alpha(asked, config, learned, known, searcher.tuned, to)
     signals, meant = _read(asked, known, searcher, config, learned, reasons)
     query = _query(asked, keeper, where, chosen)
     screen = Screen()
@@ -84,7 +86,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
         named=" ".join(str(match.value) for match in signals.matches if match.weight >= _RARE),
         hidden=("words",),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
-        floor=_floor(chosen, known, searcher.ready, config, corrected=bool(meant)),
+        floor=_floor(chosen, known, searcher.ready, config, asked.query, meant),
         screen=screen,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
@@ -226,7 +228,7 @@ def build_signals(
     config: MemoryConfig, learned: Learned | None, matches: tuple[Match, ...], *, on: bool = True, typed: bool = True
 ) -> Signals:
     """The signals as configured, or all of them neutral."""
-    now = datetime.now(timezone.utc)
+    now = _this_minute()
     age = config.age
     if not on:
         neutral = replace(age, decay=0.0)
@@ -247,10 +249,20 @@ def build_signals(
     )
 
 
-def _floor(chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, *, corrected: bool) -> Floor | None:
+def _this_minute() -> datetime:
+    """The end of it, before which everything was written. Within a minute ages are the same, and told once."""
+    return datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(minutes=1)
+
+
+def _floor(
+    chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, query: str, meant: Mapping[str, str]
+) -> Floor | None:
     measured = not config.type_alpha and ready.dense.name == bundled.NAME
     wanted = config.min_score == "auto" and measured
-    return alphas.floor(chosen, known.memories, corrected=corrected) if wanted else None
+    if not wanted:
+        return None
+    corrected = alphas.share_corrected(query, meant, stemmer(ready))
+    return alphas.floor(chosen, known.memories, corrected=corrected)
 
 
 def _crowded(known: Vocabulary) -> bool:
@@ -259,7 +271,12 @@ def _crowded(known: Vocabulary) -> bool:
 
 
 def _alpha(
-    asked: Recall, config: MemoryConfig, learned: Learned | None, known: Vocabulary, searcher: Searcher
+    asked: Recall,
+    config: MemoryConfig,
+    learned: Learned | None,
+    known: Vocabulary,
+    tuned: Strategy | None,
+    to: Circumstances,
 ) -> Alpha:
     """How much meaning counts in this recall."""
     if asked.alpha is not None:
@@ -270,9 +287,9 @@ def _alpha(
     fusion = config.fusion if asked.fusion is None else asked.fusion
     if learned is not None and alphas.adapts(fusion):
         return Alpha(learned.alpha, learned.reason)
-    if searcher.tuned is not None and alphas.adapts(fusion):
+    if tuned is not None and alphas.adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
-    return alphas.adaptive(fusion, known.memories, language_known=searcher.language_known)
+    return alphas.adaptive(fusion, known.memories, to)
 
 
 def _result(

@@ -24,7 +24,7 @@ log = logging.getLogger("twofold.memory")
 
 Outcome: TypeAlias = Literal["done", "failed", "closed"]
 
-_SOON = 2.0
+_SOON = 5.0
 _PATIENT = 30.0
 # Small pieces: who recalls meanwhile waits for one of them at most.
 _AT_ONCE = 16
@@ -104,13 +104,13 @@ def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Touch]) -> Fl
     for identity in ids:  # what is gone or damaged can't be counted
         if identity not in counts:
             del taken[identity]
-    alike: dict[tuple[int, str], list[str]] = {}
+    alike: dict[int, list[str]] = {}
     for identity, known in counts.items():
-        touch = taken[identity]
-        count = known + touch.count
-        alike.setdefault((count, iso(touch.last.replace(microsecond=0))), []).append(identity)
-    for (count, last), same in alike.items():
-        changed = {"access_count": count, "last_accessed": last}
+        alike.setdefault(known + taken[identity].count, []).append(identity)
+    for count, same in alike.items():
+        # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
+        last = max(taken[identity].last for identity in same).replace(microsecond=0)
+        changed = {"access_count": count, "last_accessed": iso(last)}
         yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
         for identity in same:  # written: if a later group fails, these must not be counted twice
             del taken[identity]

@@ -19,6 +19,8 @@ Stemmer: TypeAlias = Callable[[str], Stem | None]
 
 def fold(text: str) -> str:
     """Lower case, no accents: "São" and "sao" are the same."""
+    if text.isascii():
+        return text.lower()
     decomposed = unicodedata.normalize("NFD", text.casefold())
     return "".join(character for character in decomposed if not unicodedata.combining(character))
 

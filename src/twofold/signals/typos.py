@@ -21,7 +21,8 @@ class Words:
     """The words that memories have, with the number of memories that have each."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    _by_letter: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _by_start: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The words by their first letter, their first two and their first three."""
 
     def add(self, counts: Mapping[str, int] | Iterable[str]) -> None:
         """Take words in, or count them once more."""
@@ -29,8 +30,8 @@ class Words:
         for word, count in items:
             new = word not in self.counts
             self.counts[word] = self.counts.get(word, 0) + count
-            if new:
-                self._by_letter[word[:1]].append(word)
+            for start in {word[:1], word[:2], word[:_SAME_START]} if new else ():
+                self._by_start[start].append(word)
 
     def nearest(self, word: str) -> str | None:
         """The known word that this one is most likely meant to be, None if there is none near enough.
@@ -41,16 +42,14 @@ class Words:
         """
         reach = 2 if len(word) >= _LONG else 1
         # Hardly anybody mistypes the first letter, unless by swapping it with the second; but "sport" is not "port".
-        swapped = [other for other in self._by_letter.get(word[1], ()) if other[1:2] == word[0]]
-        candidates = [*self._by_letter.get(word[0], ()), *swapped]
+        candidates = [*self._by_start.get(word[0], ()), *self._by_start.get(word[1] + word[0], ())]
         found = process.extract(word, candidates, scorer=OSA.distance, score_cutoff=reach, limit=None)
         return min(found, key=lambda hit: (hit[1], -self.counts[hit[0]], hit[0]))[0] if found else None
 
     def has_form_of(self, word: str, stem: Stemmer) -> bool:
         """Another form of this word is known."""
-        start, wanted = word[:_SAME_START], stem(word)
-        alike = [other for other in self._by_letter.get(word[:1], ()) if other.startswith(start)]
-        return any(stem(other) == wanted for other in alike)
+        wanted = stem(word)
+        return any(stem(other) == wanted for other in self._by_start.get(word[:_SAME_START], ()))
 
 
 def corrections(query: str, words: Words, stem: Stemmer) -> dict[str, str]:

@@ -32,6 +32,8 @@ class Asked:
 
     legs: tuple[Leg, ...]
     relevant: frozenset[str]
+    default: Strategy | None = None
+    """The fusion that it would get by itself; None for the default of all."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ def choose(asked: Sequence[Asked], default: Strategy) -> Tuning:
     """The best fusion for these queries, if it is surely better than the default."""
     tried = candidates(default)
     table = np.array([[_ndcg(fusion, each) for each in asked] for fusion in tried])
+    table[0] = [_ndcg(each.default or default, each) for each in asked]
     strange = np.array([0.0 if type(fusion) is type(default) else _FAMILIAR for fusion in tried])
     before = float(table[0].mean())
     if len(asked) < _FEW:

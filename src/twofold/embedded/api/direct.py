@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 import qdrant_edge as edge
 from qdrant_client import models
 
-from twofold.embedded.to_edge.formulas import kept_formula
 from twofold.embedded.to_edge.queries import to_edge_request
 
 from .base import StoreApi, request
@@ -57,10 +56,11 @@ class DirectApi(StoreApi):
                 _no_examples,
                 to_edge_payload_choice(one.with_payload),
                 one.with_vector or False,
-                kept_formula,
             )
             for one in requests
         ]
+        if len(asked) == 1:  # what most searches are, and quicker than a batch of one
+            return [Answer(collection.read("query", asked[0]))]
         return [Answer(points) for points in collection.read("query_batch", edge.QueryBatchRequest(asked))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import qdrant_edge as edge
@@ -14,24 +15,32 @@ from .filters import to_edge_condition, to_edge_geo_point
 from .payloads import to_edge_payload
 
 _E = edge.Expression
-_KEPT: dict[int, tuple[models.FormulaQuery, edge.Formula]] = {}
-_MOST_KEPT = 256
+_MOST_KEPT = 512
+
+
+class FixedFormula(models.FormulaQuery):
+    """A formula that nobody changes once it's made. It's met again and again, and converted the first time."""
+
+    __hash__, __eq__ = object.__hash__, object.__eq__
+
+
+class FixedSum(models.SumExpression):
+    """A sum of this kind."""
+
+    __hash__, __eq__ = object.__hash__, object.__eq__
+
+
+class FixedProduct(models.MultExpression):
+    """A product of this kind."""
+
+    __hash__, __eq__ = object.__hash__, object.__eq__
 
 
 def to_edge_formula(value: models.FormulaQuery) -> edge.Formula:
     return edge.Formula(to_edge_expression(value.formula), to_edge_payload(value.defaults))
 
 
-def kept_formula(value: models.FormulaQuery) -> edge.Formula:
-    """The same for a formula that nobody changes once it's made: converted the first time it's met."""
-    known = _KEPT.get(id(value))
-    if known is not None and known[0] is value:
-        return known[1]
-    if len(_KEPT) >= _MOST_KEPT:
-        _KEPT.clear()
-    formula = to_edge_formula(value)
-    _KEPT[id(value)] = (value, formula)  # holding the formula itself keeps its number from being given to another
-    return formula
+fixed_formula = lru_cache(_MOST_KEPT)(to_edge_formula)
 
 
 def to_edge_expression(value: Any) -> Any:
@@ -80,6 +89,8 @@ _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
     str: _E.Variable,
     models.MultExpression: lambda value: _E.Mult(_all(value.mult)),
     models.SumExpression: lambda value: _E.Sum(_all(value.sum)),
+    FixedSum: lru_cache(_MOST_KEPT)(lambda value: _E.Sum(_all(value.sum))),
+    FixedProduct: lru_cache(_MOST_KEPT)(lambda value: _E.Mult(_all(value.mult))),
     models.MaxExpression: lambda value: _some(_E.Max, value.max),
     models.MinExpression: lambda value: _some(_E.Min, value.min),
     models.NegExpression: lambda value: _E.Neg(_one(value.neg)),

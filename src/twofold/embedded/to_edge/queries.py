@@ -15,7 +15,7 @@ from twofold.embedded.errors import BadRequest
 from .enums import to_edge_enum
 from .examples import average_of_examples
 from .filters import exclude_ids, to_edge_filter
-from .formulas import to_edge_formula
+from .formulas import FixedFormula, fixed_formula, to_edge_formula
 from .ids import to_edge_id
 from .payloads import to_edge_datetime
 from .vectors import VectorSchema
@@ -41,7 +41,6 @@ class Scope:
     using: str
     lookup: models.LookupLocation | None
     limit: int
-    formula: Callable[[models.FormulaQuery], edge.Formula] = to_edge_formula
     mentioned: set[int | str] = field(default_factory=set)
 
     def vector(self, value: Any) -> Any:
@@ -74,11 +73,10 @@ def to_edge_request(
     examples: Examples,
     with_payload: Any,
     with_vector: Any,
-    formula: Callable[[models.FormulaQuery], edge.Formula] = to_edge_formula,
 ) -> edge.QueryRequest:
     """A whole request; validates what the engine would answer with nonsense."""
     limit = _at_least(1, "limit", _DEFAULT_LIMIT if value.limit is None else value.limit)
-    scope = Scope(schema, examples, value.using or "", value.lookup_from, limit, formula)
+    scope = Scope(schema, examples, value.using or "", value.lookup_from, limit)
     query = to_edge_query(value.query, scope)
     prefetches = _prefetches(value.prefetch, schema, examples)
     _check(value, prefetches)
@@ -240,7 +238,8 @@ _QUERIES: dict[type, Callable[[Any, Scope], Any]] = {
     models.RrfQuery: _rrf,
     models.OrderByQuery: _order_by,
     models.TextQuery: _text,
-    models.FormulaQuery: lambda value, scope: scope.formula(value),
+    models.FormulaQuery: lambda value, scope: to_edge_formula(value),
+    FixedFormula: lambda value, scope: fixed_formula(value),
     models.SampleQuery: lambda value, scope: edge.Sample.Random,
 }
 

@@ -1,0 +1,86 @@
+"""What a recall asks the engine for: a store of one's own is asked otherwise than a client, and answers the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from qdrant_client import models
+
+from tests.memory.scenarios import Store, texts
+from tests.memory.test_scenarios_floor import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
+from twofold import Memory, MemoryConfig
+from twofold.engine.connection import EmbeddedConnection
+from twofold.engine.flow import Call
+from twofold.memory.recalling import build_signals
+
+QUIET = MemoryConfig(touch=False)
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Memory]:
+    with Memory.open(":memory:", user="ada", config=QUIET) as memory:
+        memory.remember_many(MEMORIES)
+        yield memory
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[models.QueryRequest]]:
+    """The searches that a store of one's own is asked for."""
+    batches: list[Sequence[models.QueryRequest]] = []
+    real = EmbeddedConnection._send
+
+    def watched(self: EmbeddedConnection, call: Call) -> Any:
+        if call.method == "query_batch_points":
+            batches.append(call.arguments["requests"])
+        return real(self, call)
+
+    monkeypatch.setattr(EmbeddedConnection, "_send", watched)
+    return batches
+
+
+def test_a_store_of_ones_own_has_the_same_floor_as_a_client(own: Memory) -> None:
+    store = Store()
+    with store.open(config=QUIET) as brought:
+        brought.remember_many(MEMORIES)
+        for query in EVERYTHING:
+            assert texts(own.recall(query)) == texts(brought.recall(query)), query
+    store.close()
+
+
+def test_explaining_changes_nothing_about_it(own: Memory) -> None:
+    for query in EVERYTHING:
+        assert own.recall(query).ids == own.recall(query, explain=True).ids, query
+
+
+async def test_awaiting_changes_nothing_about_it(own: Memory) -> None:
+    for query in EVERYTHING:
+        assert own.recall(query).ids == (await own.arecall(query)).ids, query
+
+
+@pytest.mark.parametrize("query", [*IN_OTHER_WORDS, *OFF_TOPIC])
+def test_what_scores_low_is_looked_at_once_more_and_nothing_brings_its_vector(
+    own: Memory, asked: list[Sequence[models.QueryRequest]], query: str
+) -> None:
+    own.recall(query)
+    first, *more = (request for batch in asked for request in batch)
+    assert first.prefetch
+    assert not any(request.with_vector for request in (first, *more))
+    assert len(more) <= 1
+    for request in more:
+        assert isinstance(request.filter, models.Filter)
+        assert isinstance(request.filter.must, list)
+        [among] = request.filter.must
+        assert isinstance(among, models.HasIdCondition)
+        assert 0 < len(among.has_id) <= len(MEMORIES)
+        assert request.limit == len(among.has_id)
+
+
+def test_ages_are_told_once_a_minute_and_nothing_is_younger_than_new() -> None:
+    before = datetime.now(timezone.utc)
+    first, second = (build_signals(MemoryConfig(), None, ()).now for _ in range(2))
+    assert before < first <= second
+    assert (first.second, first.microsecond) == (0, 0)
+    assert (first - before).total_seconds() <= 60
