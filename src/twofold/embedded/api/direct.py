@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import qdrant_edge as edge
 from qdrant_client import models
 
-from twofold.embedded.to_edge.queries import to_edge_request
+from twofold.embedded.to_edge.filters import to_edge_filter
+from twofold.embedded.to_edge.queries import Scope, to_edge_params, to_edge_query
+from twofold.embedded.to_edge.vectors import VectorSchema
 
 from .base import StoreApi, request
 from .queries import to_edge_payload_choice
@@ -49,19 +51,53 @@ class DirectApi(StoreApi):
     def query_made(self, collection_name: str, requests: Sequence[models.QueryRequest], **kwargs: Any) -> list[Answer]:
         """Answer queries by vectors and fusions of them, with their payload and named vectors where wanted."""
         collection = self.store.get(collection_name)
-        asked = [
-            to_edge_request(
-                one,
-                collection.schema,
-                _no_examples,
-                to_edge_payload_choice(one.with_payload),
-                one.with_vector or False,
-            )
-            for one in requests
-        ]
+        made = _Made(collection.schema)
+        asked = [made.request(one) for one in requests]
         if len(asked) == 1:  # what most searches are, and quicker than a batch of one
             return [Answer(collection.read("query", asked[0]))]
         return [Answer(points) for points in collection.read("query_batch", edge.QueryBatchRequest(asked))]
+
+
+class _Made:
+    """Requests of one search in the engine's form. They have few shapes, and all their legs have the same filter."""
+
+    def __init__(self, schema: VectorSchema) -> None:
+        self._schema = schema
+        self._filters: dict[int, edge.Filter | None] = {}
+
+    def request(self, value: Any) -> edge.QueryRequest:
+        return edge.QueryRequest(
+            limit=value.limit,
+            query=self._query(value),
+            prefetches=[self._leg(each) for each in value.prefetch or ()],
+            with_vector=value.with_vector or False,
+            with_payload=to_edge_payload_choice(value.with_payload),
+            filter=self._filter(value.filter),
+            score_threshold=value.score_threshold,
+            params=to_edge_params(value.params),
+        )
+
+    def _leg(self, value: Any) -> edge.Prefetch:
+        return edge.Prefetch(
+            limit=value.limit,
+            query=self._query(value),
+            filter=self._filter(value.filter),
+            score_threshold=value.score_threshold,
+            params=to_edge_params(value.params),
+        )
+
+    def _query(self, value: Any) -> Any:
+        query, using = value.query, value.using or ""
+        if type(query) is list or type(query) is models.SparseVector:
+            return edge.Query.Nearest(self._schema.query(using, query), using)
+        return to_edge_query(query, Scope(self._schema, _no_examples, using, None, value.limit))
+
+    def _filter(self, value: models.Filter | None) -> edge.Filter | None:
+        if value is None:
+            return None
+        if id(value) not in self._filters:
+            self._filters[id(value)] = to_edge_filter(value)
+        return self._filters[id(value)]
 
 
 def _no_examples(point_id: int | str, name: str, lookup: models.LookupLocation | None) -> Any:
