@@ -26,8 +26,9 @@ Outcome: TypeAlias = Literal["done", "failed", "closed"]
 
 _SOON = 5.0
 _PATIENT = 30.0
-# Small pieces: who recalls meanwhile waits for one of them at most.
-_AT_ONCE = 16
+# Read many, so that those with the same count are written together; write few at a time, since who recalls meanwhile
+# waits for one of these writes at most.
+_READ, _WRITTEN = 256, 32
 _COUNT = metadata_key("access_count")
 
 
@@ -91,8 +92,8 @@ def write(ready: Ready, user: str, touches: Touches) -> Flow[None]:
     taken = touches.take(user)
     try:
         ids = list(taken)
-        for start in range(0, len(ids), _AT_ONCE):
-            yield from _write_some(ready, ids[start : start + _AT_ONCE], taken)
+        for some in _pieces(ids, _READ):
+            yield from _write_some(ready, some, taken)
     finally:  # also when a task is called off half way
         touches.settle(user, taken)
 
@@ -107,13 +108,17 @@ def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Touch]) -> Fl
     alike: dict[int, list[str]] = {}
     for identity, known in counts.items():
         alike.setdefault(known + taken[identity].count, []).append(identity)
-    for count, same in alike.items():
+    for count, same in ((count, piece) for count, ids in alike.items() for piece in _pieces(ids, _WRITTEN)):
         # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
         last = max(taken[identity].last for identity in same).replace(microsecond=0)
         changed = {"access_count": count, "last_accessed": iso(last)}
         yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
         for identity in same:  # written: if a later group fails, these must not be counted twice
             del taken[identity]
+
+
+def _pieces(ids: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [ids[start : start + size] for start in range(0, len(ids), size)]
 
 
 class Toucher:
