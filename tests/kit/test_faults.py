@@ -30,6 +30,7 @@ from twofold.engine.retries import MOST_ATTEMPTS, Attempts
 from twofold.testing import HashEmbedding
 
 TIMEOUT = 2.0
+PATIENCE = 15.0
 # What a call may take beyond its deadline: the scheduling of a busy machine, not another try.
 GRACE = 1.5
 
@@ -169,22 +170,32 @@ def test_what_was_acknowledged_before_a_fault_is_there(index: Face, server: Rest
 
 @pytest.mark.parametrize("style", ["sync", "async"])
 def test_kills_and_restarts_lose_nothing_that_was_acknowledged(tmp_path: Path, style: str) -> None:
-    """kill -9 of the server between and during batches, three times over."""
+    """kill -9 of the server between and during batches, three times over. What was given up is added again."""
     opening: Callable[..., Any] = HybridIndex.aopen if style == "async" else HybridIndex.open
     rng = random.Random(5)
     acknowledged: set[str] = set()
     with RestProcess(tmp_path / "store") as process:
-        face = Face(lambda: opening(process.url, dense=HashEmbedding(), timeout=15.0), style)
+        face = Face(lambda: opening(process.url, dense=HashEmbedding(), timeout=PATIENCE), style)
         for round_ in range(3):
             killer = threading.Timer(rng.uniform(0.0, 0.2), process.restart)
             killer.start()
             for batch in range(6):
-                ids = [f"r{round_}b{batch}n{n}" for n in range(8)]
-                acknowledged.update(face.add([Document(text=f"memory {i}", id=i) for i in ids]))
+                documents = [Document(text=f"memory {n}", id=f"r{round_}b{batch}n{n}") for n in range(8)]
+                acknowledged.update(_until_acknowledged(lambda documents=documents: face.add(documents)))  # type: ignore[misc]
             killer.join()
         assert face.count() == len(acknowledged) == 3 * 6 * 8
         assert all(face.get(sorted(acknowledged)))
         face.shut()
+
+
+def _until_acknowledged(call: Callable[[], list[str]], times: int = 5) -> list[str]:
+    """How long a server takes to start again depends on what else the machine does."""
+    for _ in range(times - 1):
+        took, result = timed(call)
+        assert took < PATIENCE + GRACE
+        if not isinstance(result, EngineUnavailable):
+            return list(result)
+    return call()
 
 
 def test_random_faults_over_many_writes(server: RestServer) -> None:
@@ -238,7 +249,8 @@ def test_a_server_that_is_too_old_is_refused(server: RestServer) -> None:
 def test_pauses_grow_and_end() -> None:
     now = [0.0]
     attempts = Attempts("upsert", "somewhere", 100.0, clock=lambda: now[0], jitter=lambda: 0.5)
-    assert [attempts.pause_after(OSError("refused")) for _ in range(4)] == [0.1, 0.2, 0.4, 0.8]
+    pauses = [attempts.pause_after(OSError("refused")) for _ in range(MOST_ATTEMPTS - 1)]
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
     with pytest.raises(EngineUnavailable):
         attempts.pause_after(OSError("refused"))
     assert attempts.remaining() == 100.0

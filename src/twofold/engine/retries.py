@@ -17,7 +17,8 @@ _PASSING_STATUS = {429, 500, 502, 503, 504}
 _PASSING_GRPC = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"}
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-MOST_ATTEMPTS = 5
+# With the pauses between them about six seconds: as long as a server takes to start again.
+MOST_ATTEMPTS = 7
 
 
 class Attempts:
