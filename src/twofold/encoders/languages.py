@@ -44,5 +44,7 @@ def _encoders() -> list[tuple[str, Bm25]]:
 
 def _is_foreign(text: str) -> bool:
     """Most of its letters are not Latin ones."""
+    if text.isascii():
+        return False
     letters = [letter for letter in text if letter.isalpha()]
     return len([letter for letter in letters if ord(letter) >= _LATIN]) > len(letters) / 2

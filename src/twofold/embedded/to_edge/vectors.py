@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -135,12 +137,16 @@ def _sparse(name: str, value: Any) -> edge.SparseVector:
     if len(indices) != len(values):
         raise BadRequest(f"Sparse vector {name!r}: {len(indices)} indices but {len(values)} values.")
     _finite(name, values)
-    ordered = sorted(indices)  # quick where they are in order already, as most are
-    if len(set(indices)) != len(indices):
-        raise BadRequest(f"Sparse vector {name!r} names an index twice: add up its values first.")
-    if ordered and not (ordered[0] >= 0 and ordered[-1] <= _INDEX_MAX):
+    if not all(map(lt, indices, islice(indices, 1, None))):  # most are in order, each once
+        indices, values = _in_order(name, indices, values)
+    if indices and not (indices[0] >= 0 and indices[-1] <= _INDEX_MAX):
         raise BadRequest(f"Sparse vector {name!r}: indices must be from 0 to 2**32 - 1.")
-    if ordered != indices:
-        pairs = dict(zip(indices, values, strict=True))
-        values = [pairs[index] for index in ordered]
-    return edge.SparseVector(ordered, values)
+    return edge.SparseVector(indices, values)
+
+
+def _in_order(name: str, indices: list[int], values: list[float]) -> tuple[list[int], list[float]]:
+    pairs = dict(zip(indices, values, strict=True))
+    if len(pairs) != len(indices):
+        raise BadRequest(f"Sparse vector {name!r} names an index twice: add up its values first.")
+    ordered = sorted(indices)
+    return ordered, [pairs[index] for index in ordered]
