@@ -35,16 +35,8 @@ def main() -> None:
         known = sets.known(path.name)
         with console.status(path.name):
             vectors = material(sets.read(path), known.language, chosen.cache, chosen.sample)
-            table.add_row(path.name, *_row(_without(vectors, known.apart)))
+            table.add_row(path.name, *_row(vectors.without(known.apart)))
     console.print(table)
-
-
-def _without(vectors: Material, apart: tuple[str, Any] | None) -> Material:
-    if apart is None:
-        return vectors
-    field, value = apart
-    kept = tuple(q for q in vectors.data.questions if q.metadata.get(field) != value)
-    return replace(vectors, data=replace(vectors.data, questions=kept))
 
 
 def _row(vectors: Material) -> list[str]:

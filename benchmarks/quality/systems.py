@@ -7,13 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from benchmarks.quality import peers
 from benchmarks.quality.vectors import Material
 from twofold import HybridIndex
-from twofold.encoders import bundled
-from twofold.encoders.base import DenseEncoder
 
 
 @dataclass(frozen=True)
@@ -36,16 +32,7 @@ def _untold(material: Material) -> AbstractContextManager[HybridIndex]:
 @contextmanager
 def _index(material: Material, language: str | None) -> Iterator[HybridIndex]:
     """An index with the bundled model's vectors already computed."""
-    model = bundled.encoder()
-    dense = DenseEncoder(
-        name=model.name,
-        dim=model.dim,
-        languages=model.languages,
-        background=model.background,
-        embed_documents=lambda texts: np.asarray(material.embed_documents(texts)),
-        embed_query=material.embed_query,
-    )
-    with HybridIndex.open(":memory:", dense=dense, language=language) as index:
+    with HybridIndex.open(":memory:", dense=material.encoder(), language=language) as index:
         index.add(material.data.documents)
         yield index
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from rich.progress import Progress
 
 from twofold.encoders import bundled
-from twofold.encoders.base import Vectors
+from twofold.encoders.base import DenseEncoder, Vectors
 from twofold.eval import Dataset
 from twofold.text import normalise
 
@@ -34,6 +34,26 @@ class Material:
     def embed_query(self, text: str) -> list[float]:
         vector: list[float] = self.queries[_plain(text)].tolist()
         return vector
+
+    def encoder(self) -> DenseEncoder:
+        """The bundled model, with every vector ready."""
+        model = bundled.encoder()
+        return DenseEncoder(
+            name=model.name,
+            dim=model.dim,
+            languages=model.languages,
+            background=model.background,
+            embed_documents=lambda texts: np.asarray(self.embed_documents(texts)),
+            embed_query=self.embed_query,
+        )
+
+    def without(self, apart: tuple[str, Any] | None) -> Material:
+        """The same set, less the questions that have this value in this field of their metadata."""
+        if apart is None:
+            return self
+        field, value = apart
+        kept = tuple(question for question in self.data.questions if question.metadata.get(field) != value)
+        return replace(self, data=replace(self.data, questions=kept))
 
 
 def material(data: Dataset, language: str, cache: Path, sample: int | None = None) -> Material:
