@@ -7,11 +7,25 @@ import unicodedata
 from collections.abc import Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Brackets and semicolons count where prose would not put them: `load(`, `),`, `);` at the end of a line.
-_SYMBOL = re.compile(r"\w\(|\)[.:;,)\]]|[{}\[\]=_<>|$\\*&#@^~`+/%]|;$", re.MULTILINE)
-_ADDRESS = re.compile(r"\b[a-z]+://\S+")
-_CODE = re.compile(r"[A-Za-z]_[A-Za-z]|[a-z][A-Z]|\w\(|\w\.\w|[/*$|<>={}\[\]\"`]")
-_LOOKED_AT = 2000
+# What prose and its mark-up have in common with code: links, addresses, lists, headings, tables, fences, quoted code,
+# references, notes in brackets, paths, sums of money, and/or.
+_MARKUP = re.compile(
+    r"""
+    \[[^\]\n]*\]\([^)\n]*\) | \b[a-z]+://\S+ | \S+@\S+\.\w+ | (?<=\s)(?:/[\w{}.-]+)+
+    | ^[ \t]*(?: [#>*+-]+(?=\s) | \|.*\|[ \t]*$ | ```\w*[ \t]*$ | \[[^\]\n]*\] )
+    | `[^`\n]+` | \*\* | __ | \[\w{1,3}\] | \{[a-z]+\}
+    | [$€£]\s?\d | \d\s?% | (?<=\w)[/&](?=\w) | \s&\s | (?<!\S)[#@]\w+
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+# Brackets and semicolons count where prose would not put them: `load(`, `),`, `);` at the end of a line. The options of
+# a command count double: prose has none.
+_SYMBOL = re.compile(
+    r"\w\(|\)[.:;,)\]]|[{}\[\]=_<>|$\\*&#@^~`+/%]|;$|(?<!\S)-(?=-?[A-Za-z])|(?<=\s-)[A-Za-z]|(?<=\s--)[A-Za-z]",
+    re.MULTILINE,
+)
+_CODE = re.compile(r"[A-Za-z]_[A-Za-z]|\b[a-z]{2,}[A-Z]|\w\(|[A-Za-z_]{2,}\.[A-Za-z_]{2,}|(?<!\w)/\w|[*$|<>={}\[\]`]")
+_LOOKED_AT = 1000
 _SILENT = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
 
 
@@ -44,8 +58,14 @@ def says_something(text: str) -> bool:
 
 def looks_like_code(text: str) -> bool:
     """A text in which more than one character of forty is a symbol that prose has little use for."""
-    start = _ADDRESS.sub("", text[:_LOOKED_AT])
-    return len(_SYMBOL.findall(start)) > max(1, len(start) / 40)
+    start = text[:_LOOKED_AT]
+    if not _crowded(start):  # most prose: its mark-up needs no look
+        return False
+    return _crowded(_MARKUP.sub(" ", start))
+
+
+def _crowded(text: str) -> bool:
+    return len(_SYMBOL.findall(text)) > max(1, len(text) / 40)
 
 
 def has_code(query: str) -> bool:

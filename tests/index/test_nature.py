@@ -67,11 +67,46 @@ def test_what_others_write_is_seen_in_time(tmp_path: Path, monkeypatch: pytest.M
         HybridIndex.open(tmp_path, dense=HashEmbedding()) as ours,
         HybridIndex.open(tmp_path, dense=HashEmbedding()) as theirs,
     ):
+        ours.add(PROSE[:1])
+        assert alpha(ours) == pytest.approx(0.35)
         theirs.add(CODE)
         assert alpha(ours) == pytest.approx(0.35), "not yet"
         later = time.monotonic() + 120
         monkeypatch.setattr(time, "monotonic", lambda: later)
         assert alpha(ours) > 0.65
+
+
+def test_it_does_not_matter_who_wrote_what(tmp_path: Path) -> None:
+    """A process that has written some of it sees what one sees that has just opened it."""
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        index.add([f"{text} Part {n}." for n in range(10) for text in PROSE])
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        index.add(CODE)
+        leaning = alpha(index)
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        assert alpha(index) == leaning
+    assert leaning < 0.45
+
+
+def test_what_is_written_again_counts_once_and_what_is_deleted_not_at_all() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(PROSE)
+        for _ in range(40):
+            index.add([Document(CODE[0], id="same")])
+        assert alpha(index) == pytest.approx(0.35)
+        index.add([Document(text, id=f"c{n}") for n, text in enumerate(CODE)])
+        assert alpha(index) > 0.45
+        index.delete([f"c{n}" for n in range(len(CODE))])
+        assert alpha(index) == pytest.approx(0.35)
+
+
+def test_users_do_not_shift_each_other() -> None:
+    with Memory.open(":memory:", user="ada", dense=HashEmbedding()) as ada:
+        ada.remember_many(PROSE)
+        before = ada.recall(QUESTION).alpha
+        ada.for_user("bob").remember_many(CODE)
+        assert ada.recall(QUESTION).alpha == before
+        assert (ada.for_user("bob").recall(QUESTION).alpha or 0) > 0.6
 
 
 def test_an_alpha_of_ones_own_stays() -> None:
@@ -104,7 +139,16 @@ def test_a_collection_from_before_pairs_keeps_its_own_weights(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["for f in *.log; do gzip $f; done", "SELECT id FROM users WHERE age > 21;", "x = {k: v for k, v in y}"]
+    "text",
+    [
+        "for f in *.log; do gzip $f; done",
+        "SELECT id FROM users WHERE age > 21;",
+        "x = {k: v for k, v in y}",
+        "docker compose up -d",
+        "tar --extract --file backup.tar",
+        'fn main() { println!("hi"); }',
+        'def even(n):\n    """Whether it is even, as those who call it want to know."""\n    return n % 2 == 0',
+    ],
 )
 def test_code_is_told_by_its_symbols(text: str) -> None:
     assert looks_like_code(text)
@@ -117,6 +161,13 @@ def test_code_is_told_by_its_symbols(text: str) -> None:
         "We met (again), in Oslo; it rained.",
         "The a_b test ran for two weeks, and B won by a small margin.",
         "The dashboards are at https://grafana.example.org/ops, ask Ada for an account.",
+        "# Set-up\n\n- install the package\n- run the tests\n- read the [docs](https://example.org/a/b)",
+        "| name | age |\n|---|---|\n| Ada | 36 |",
+        "Revenue grew by 12% to $3.4 million, R&D and/or marketing by 5%.",
+        "{vocalsound} so we {disfmarker} decided on the remote [1], [2].",
+        "Mail ada@example.org or bob@example.org. #urgent",
+        "Run `make test` before you commit, then look into /var/log/app.log.",
+        "[10:02] Ada: I will be there at eleven",
     ],
 )
 def test_prose_is_not_code(text: str) -> None:
@@ -127,6 +178,7 @@ def test_prose_is_not_code(text: str) -> None:
     ("query", "code"),
     [
         ("parse_args", True), ("checkRateLimit", True), ("main() fails", True), ("find *.py", True), ("os.path", True),
+        ("iPhone at McDonald", False), ('"the very words"', False), ("3.5 percent in the U.S.", False),
         ("how do I read a file?", False), ("Who won in 2014?", False), ("E. coli, and so on", False),
     ],
 )  # fmt: skip

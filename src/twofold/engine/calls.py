@@ -174,11 +174,17 @@ def page(
     return found
 
 
-def sample(collection: str, limit: int, key: str) -> Flow[list[models.Record]]:
-    """Some points with one field of their payload."""
+def sample(collection: str, where: models.Filter | None, limit: int, key: str) -> Flow[list[models.Record]]:
+    """The first points by id that match a filter, with one field of their payload."""
     found: tuple[list[models.Record], Any] = yield Call(
         "scroll",
-        {"collection_name": collection, "limit": limit, "with_payload": [key], "with_vectors": False},
+        {
+            "collection_name": collection,
+            "scroll_filter": where,
+            "limit": limit,
+            "with_payload": [key],
+            "with_vectors": False,
+        },
     )
     return found[0]
 

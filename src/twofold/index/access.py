@@ -55,6 +55,7 @@ def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | No
     number = yield from calls.count(ready.collection, native)
     if number and native is not None:
         yield from calls.delete(ready.collection, native)
+        ready.nature.changed(number)
     return number
 
 

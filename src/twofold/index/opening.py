@@ -247,7 +247,7 @@ def _check(
         schema=schema,
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
-        nature=Nature(collection, schema.points),
+        nature=Nature(collection),
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
         notes=notes,

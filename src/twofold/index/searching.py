@@ -15,9 +15,11 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
 from twofold.engine.requests import Ask, Effort, Probe
+from twofold.filters import Node
 from twofold.fusion import Auto, Circumstances, LegName, Strategy, settle
 from twofold.index.encoding import QueryEncoder
 from twofold.index.hits import to_hits
+from twofold.index.nature import Makeup
 from twofold.index.opening import Ready
 from twofold.index.plans import ClientPlan, NativePlan, Place, Plan, Row
 from twofold.index.queries import Floor, Query
@@ -92,24 +94,23 @@ class Searcher:
             fitted = self._fitted[fusion, to] = fusion.fitted(to)
         return fitted
 
-    def circumstances(self, text: str) -> Flow[Circumstances]:
-        """What the default fusion depends on, for a query with this text."""
-        yield from self.ready.nature.look()
-        code = self.ready.nature.code
-        return Circumstances(self._strange, self._background, code, code > 0 and has_code(text))
+    def circumstances(self, text: str, within: Node | None = None) -> Flow[Circumstances]:
+        """What the default fusion depends on, for a query with this text to the collection or to a part of it."""
+        makeup = yield from self.ready.nature.look(within)
+        code = makeup.code
+        return Circumstances(self._strange(makeup), self._background, code, code > 0 and has_code(text))
 
     @property
     def _background(self) -> float | None:
         seen, known = self.calibration, self.ready.dense.background
         return seen.background if known is None and seen is not None else known
 
-    @property
-    def _strange(self) -> float:
+    def _strange(self, makeup: Makeup) -> float:
         """How much of the collection is in languages that the dense model doesn't know, as far as can be told."""
         seen, dense = self.calibration, self.ready.dense
         if not self.ready.language_known or (seen is not None and not seen.meaning_works(dense.background)):
             return 1.0
-        return self.ready.nature.strange_to(dense.languages)
+        return makeup.strange_to(dense.languages)
 
     def adopt(self, ready: Ready) -> None:
         """The collection's settings have changed."""

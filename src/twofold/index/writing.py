@@ -69,7 +69,7 @@ def _write(ready: Ready, batch: Sequence[Record]) -> Flow[None]:
         for record in records
     ]
     yield from calls.upsert(ready.collection, points)
-    ready.nature.saw(texts)
+    ready.nature.changed(len(records))
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:

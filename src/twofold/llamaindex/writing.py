@@ -73,4 +73,4 @@ def _write(ready: Ready, chosen: Sequence[tuple[BaseNode, Record, Vectors | None
             vector = next(made, None)
         points.append(to_point(record, vector, next(words, None) if record.text.strip() else None))
     yield from calls.upsert(ready.collection, points)
-    ready.nature.saw(texts)
+    ready.nature.changed(len(texts))

@@ -75,7 +75,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     known = yield from _known(searcher, keeper, scope, reasons)
     learned = known.learned if asked.learned else None
     where = scope.where((asked.shelf,), *conditions(asked, config))
-    to = yield from searcher.circumstances(asked.query)
+    to = yield from searcher.circumstances(asked.query, scope.where((asked.shelf,)))
     chosen = _alpha(asked, config, learned, known, searcher.tuned, to)
     signals, meant = _read(asked, known, searcher, config, learned, reasons)
     query = _query(asked, keeper, where, chosen)

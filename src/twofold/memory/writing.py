@@ -185,7 +185,7 @@ def put(ready: Ready, encoded: Sequence[Encoded], shelf: Shelf | None = None) ->
     """Write memories that have their ids; unless told which, on the shelf where they belong."""
     points = [to_point(record_of(each.item, shelf), each.dense, each.sparse) for each in encoded]
     yield from calls.upsert(ready.collection, points)
-    ready.nature.saw([each.item.text for each in encoded])
+    ready.nature.changed(len(encoded))
 
 
 def record_of(item: MemoryItem, shelf: Shelf | None = None) -> Record:
