@@ -456,6 +456,7 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         (lambda m, i: m.log(""), InvalidDocument, "a text with something in it"),
         (lambda m, i: m.feedback(" ", i), InvalidQuery, "about a query"),
         (lambda m, i: m.feedback("x", "nonsense"), MemoryNotFound, "nonsense"),
+        (lambda m, i: m.feedback("x", i, useful="no"), InvalidQuery, "useful must be True or False, got 'no'"),
     ],
 )
 def test_bad_input_is_a_clear_error_and_loses_nothing(

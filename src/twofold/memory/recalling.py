@@ -86,7 +86,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
         named=" ".join(str(match.value) for match in signals.matches if match.weight >= _RARE),
         hidden=("words",),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
-        floor=_floor(chosen, known, searcher.ready, config, asked.query, meant),
+        floor=_floor(asked, chosen, known, searcher.ready, config, meant),
         screen=screen,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
@@ -255,14 +255,22 @@ def _this_minute() -> datetime:
 
 
 def _floor(
-    chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, query: str, meant: Mapping[str, str]
+    asked: Recall, chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, meant: Mapping[str, str]
 ) -> Floor | None:
-    measured = not config.type_alpha and ready.dense.name == bundled.NAME
-    wanted = config.min_score == "auto" and measured
-    if not wanted:
+    if not has_floor(config, ready, _fusion(asked, config)):
         return None
-    corrected = alphas.share_corrected(query, meant, stemmer(ready))
+    corrected = alphas.share_corrected(asked.query, meant, stemmer(ready))
     return alphas.floor(chosen, known.memories, corrected=corrected)
+
+
+def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
+    """A floor is wanted, and it was measured for this model and fusion; for which alphas, `alphas.floor` knows."""
+    measured = not config.type_alpha and ready.dense.name == bundled.NAME and alphas.adapts(fusion)
+    return config.min_score == "auto" and measured
+
+
+def _fusion(asked: Recall, config: MemoryConfig) -> Any:
+    return config.fusion if asked.fusion is None else asked.fusion
 
 
 def _crowded(known: Vocabulary) -> bool:
@@ -284,8 +292,8 @@ def _alpha(
         return Alpha(asked.alpha, "given with the call")
     if config.alpha is not None:
         return Alpha(config.alpha, config.alpha_reason)
-    fusion = config.fusion if asked.fusion is None else asked.fusion
-    if learned is not None and alphas.adapts(fusion):
+    fusion = _fusion(asked, config)
+    if learned is not None and alphas.learnable(fusion) and alphas.name(fusion) == learned.fusion:
         return Alpha(learned.alpha, learned.reason)
     if tuned is not None and alphas.adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
