@@ -85,6 +85,13 @@ def _overridden(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
         raise InvalidQuery(wrong) from error
 
 
+def check_text(query: object) -> str:
+    """A text to look for."""
+    if not isinstance(query, str):
+        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
+    return query
+
+
 @lru_cache(maxsize=256)
 def _leaning(fusion: Strategy, meaning: float, _: float) -> Strategy:
     return fusion.with_alpha(meaning)
@@ -101,8 +108,7 @@ def check_query(
     explain: bool,
 ) -> Query:
     """Arguments of a search, checked; those that are None keep the configured value."""
-    if not isinstance(query, str):
-        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
+    query = check_text(query)
     for name, value in (("k", k), ("offset", offset)):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
             raise InvalidQuery(f"{name} must be a whole number from 0 to {_MOST:,}, got {value!r}")

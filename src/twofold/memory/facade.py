@@ -316,7 +316,7 @@ class Memory:
             query: What to look for. An empty one finds nothing.
             k: How many at most; 10 unless configured.
             offset: How many of the best to skip, for the next page.
-            types: Only memories of these types.
+            types: Only memories of these types. An empty list filters nothing.
             tags: Only memories with these tags. An empty list filters nothing, and also keeps the query's own words
                 from being matched against tags.
             match: Whether "any" of the tags will do, or "all" are needed.
@@ -325,9 +325,9 @@ class Memory:
             alpha: From 0, words and tags only, to 1, meaning only.
             fusion: How meaning and words become one score.
             depth: How many candidates each leg brings.
-            min_score: Leave out memories below this final score.
+            min_score: Leave out memories below this final score; 0 leaves out none. As configured if not given.
             since: Only memories created at this moment or later.
-            until: Only memories created at this moment or earlier.
+            until: Only memories created at this moment or earlier; a day counts to its end.
             min_trust: The least trust a memory may have: "web", "tool", "agent", "user" or "system".
             signals: False ranks by meaning and words alone.
             touch: Count this recall; as configured if not given.
@@ -385,7 +385,7 @@ class Memory:
             tags: Only memories with one of these tags.
             filter: What a memory must fulfil, as for `recall`.
             since: Only memories created at this moment or later.
-            until: Only memories created at this moment or earlier.
+            until: Only memories created at this moment or earlier; a day counts to its end.
             superseded: Also those that newer memories have replaced.
         """
         conditions = recalling.conditions(recalling.Recall("", types=types, tags=tags, filter=filter, since=since,
@@ -438,7 +438,7 @@ class Memory:
             query: Words to look for.
             day: One day, as a date or "2026-02-21".
             since: From this moment on.
-            until: Up to this moment.
+            until: Up to this moment; a day counts to its end.
             limit: How many at most.
             after: The `next` of the page before; without a query only.
         """

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 from twofold.encoders import bundled
@@ -18,7 +18,7 @@ from twofold.filters.nodes import All, AnyOf, Between, Equals
 from twofold.fusion import Circumstances, Strategy
 from twofold.fusion.base import shares
 from twofold.index.opening import Ready
-from twofold.index.queries import Extras, Floor, Query, check_query
+from twofold.index.queries import Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher
 from twofold.memory import alpha as alphas
 from twofold.memory import substring, writing
@@ -72,6 +72,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     began = time.perf_counter()
     config = keeper.config
     reasons: list[str] = []
+    check_text(asked.query)
     known = yield from _known(searcher, keeper, scope, reasons)
     learned = known.learned if asked.learned else None
     where = scope.where((asked.shelf,), *conditions(asked, config))
@@ -150,12 +151,13 @@ def _query(asked: Recall, keeper: Keeper, where: Node, chosen: Alpha) -> Query:
 def conditions(asked: Recall, config: MemoryConfig | None) -> list[Node | None]:
     """What was asked for besides the query, as filters."""
     trust = asked.min_trust or (config.min_trust if config else None)
+    types = _names(asked.types, "types")
     return [
-        None if asked.types is None else AnyOf("type", _names(asked.types, "types")),
+        AnyOf("type", types) if types else None,
         _tag_filter(asked.tags, asked.match),
         condition(asked.filter),
         between("created", asked.since, asked.until),
-        None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust)) :]),
+        None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
     ]
 
 
@@ -179,12 +181,32 @@ def between(field: str, since: Any, until: Any) -> Node | None:
     """A condition on a date; None if no bound is given."""
     if since is None and until is None:
         return None
+    low = None if since is None else moment(since, "since")
+    return Between(field, gte=low, lte=None if until is None else latest(until))
+
+
+def latest(until: Any) -> datetime:
+    """The last moment that is meant by "until": a day is over when it ends."""
+    last = moment(until, "until")
+    return last + timedelta(days=1, microseconds=-1) if _is_day(until) else last
+
+
+def _is_day(value: Any) -> bool:
+    if not isinstance(value, str):
+        return not isinstance(value, datetime)
     try:
-        low = None if since is None else as_moment(since, "since")
-        high = None if until is None else as_moment(until, "until")
+        date.fromisoformat(value.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def moment(value: Any, name: str) -> datetime:
+    """A bound of a search in time."""
+    try:
+        return as_moment(value, name)
     except ValueError as error:
         raise FilterError(str(error)) from error
-    return Between(field, gte=low, lte=high)
 
 
 def _known(searcher: Searcher, keeper: Keeper, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
