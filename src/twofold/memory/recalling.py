@@ -10,29 +10,36 @@ from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 from twofold.encoders import bundled
-from twofold.engine.flow import Flow
+from twofold.encoders.base import Sparse
+from twofold.encoders.bm25 import BM25
+from twofold.engine import calls
+from twofold.engine.filters import compile_filter
+from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import Stored
+from twofold.engine.requests import Ask, Probe
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import Node
-from twofold.filters.nodes import All, AnyOf, Between, Equals
-from twofold.fusion import Circumstances, Strategy
+from twofold.filters.nodes import All, AnyOf, Between
+from twofold.fusion import Auto, Circumstances, Strategy
 from twofold.fusion.base import shares
+from twofold.index.encoding import HINTED
 from twofold.index.opening import Ready
 from twofold.index.queries import Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher
 from twofold.memory import alpha as alphas
-from twofold.memory import substring, writing
+from twofold.memory import listing, substring, writing
 from twofold.memory.alpha import Alpha
 from twofold.memory.config import MemoryConfig, check_trust
 from twofold.memory.fields import condition
-from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryResult
+from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryPage, MemoryResult
 from twofold.memory.keeper import Keeper, stemmer
 from twofold.memory.layout import Screen, as_moment, as_tags, lexical_text, to_item
 from twofold.memory.learned import Learned
 from twofold.memory.scope import MEMORIES, Scope, Shelf
 from twofold.memory.vocabulary import Vocabulary
 from twofold.results import Hit, SearchResult
-from twofold.signals import Lexicon, Match, Signals, match_tags
+from twofold.signals import Lexicon, Named, Signals, match_tags
+from twofold.signals.matching import terms
 from twofold.signals.typos import Words, corrections
 from twofold.text import says_something
 
@@ -75,16 +82,17 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     check_text(asked.query)
     known = yield from _known(searcher, keeper, scope, reasons)
     learned = known.learned if asked.learned else None
-    where = scope.where((asked.shelf,), *conditions(asked, config))
+    where = scope.where((asked.shelf,), *conditions(asked, config, known.lexicon))
     to = yield from searcher.circumstances(asked.query)
     chosen = _alpha(asked, config, learned, known, searcher.tuned, to)
-    signals, meant = _read(asked, known, searcher, config, learned, reasons)
+    meant = yield from _meant(asked, known, searcher, config, scope, reasons)
+    signals = _read(asked, known, meant, config, learned, reasons)
     query = _query(asked, keeper, where, chosen)
     screen = Screen()
     extras = Extras(
         signals=signals,
         hint=" ".join(meant.values()),
-        named=" ".join(str(match.value) for match in signals.matches if match.weight >= _RARE),
+        named=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE),
         hidden=("words",),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
         floor=_floor(asked, chosen, known, searcher.ready, config, meant),
@@ -98,7 +106,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
         found = yield from substring.search(searcher.ready, query, where, found)
     memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
     found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
-    result = _result(found, memories, asked, chosen, signals.matches, meant)
+    result = _result(found, memories, asked, chosen, signals.named, meant)
     if watched:
         _log(found, result, time.perf_counter() - began)
     return result
@@ -125,6 +133,21 @@ def similar(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, k: 
     return replace(result, hits=others)
 
 
+def listed(
+    searcher: Searcher,
+    keeper: Keeper,
+    scope: Scope,
+    shelves: Sequence[Shelf],
+    asked: Recall,
+    limit: int,
+    after: str | None,
+) -> Flow[MemoryPage]:
+    """A page of memories, newest first."""
+    known = (yield from keeper.vocabulary(searcher, scope)) if asked.tags else None
+    wanted = conditions(asked, None, known.lexicon if known else None)
+    return (yield from listing.newest_after_touches(searcher, keeper, scope, shelves, wanted, limit, after))
+
+
 def get(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str) -> Flow[MemoryItem | None]:
     """A memory by id, with every recall counted."""
     yield from keeper.count_up(searcher)
@@ -148,26 +171,34 @@ def _query(asked: Recall, keeper: Keeper, where: Node, chosen: Alpha) -> Query:
     )
 
 
-def conditions(asked: Recall, config: MemoryConfig | None) -> list[Node | None]:
+def conditions(asked: Recall, config: MemoryConfig | None, lexicon: Lexicon | None = None) -> list[Node | None]:
     """What was asked for besides the query, as filters."""
     trust = asked.min_trust or (config.min_trust if config else None)
     types = _names(asked.types, "types")
     return [
         AnyOf("type", types) if types else None,
-        _tag_filter(asked.tags, asked.match),
+        _tag_filter(asked.tags, asked.match, lexicon),
         condition(asked.filter),
         between("created", asked.since, asked.until),
         None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
     ]
 
 
-def _tag_filter(tags: Sequence[str] | str | None, match: str) -> Node | None:
+def _tag_filter(tags: Sequence[str] | str | None, match: str, lexicon: Lexicon | None) -> Node | None:
+    """One of the tags, or all of them, each in any spelling that the memories have."""
     if match not in ("any", "all"):
         raise InvalidQuery(f"match must be 'any' or 'all', got {match!r}")
-    wanted = _names(tags, "tags")
+    wanted = [_spellings(tag, lexicon) for tag in _names(tags, "tags")]
     if not wanted:
         return None
-    return AnyOf("tags", wanted) if match == "any" else All(tuple(Equals("tags", tag) for tag in wanted))
+    if match == "any":
+        return AnyOf("tags", tuple(dict.fromkeys(each for spellings in wanted for each in spellings)))
+    return All(tuple(AnyOf("tags", spellings) for spellings in wanted))
+
+
+def _spellings(tag: str, lexicon: Lexicon | None) -> tuple[str, ...]:
+    known = lexicon.spellings("tags", tag) if lexicon is not None else ()
+    return tuple(dict.fromkeys([tag, *map(str, known)]))
 
 
 def _names(given: Sequence[str] | str | None, what: str) -> tuple[str, ...]:
@@ -220,25 +251,72 @@ def _known(searcher: Searcher, keeper: Keeper, scope: Scope, reasons: list[str])
         return Vocabulary(Lexicon(stemmer(searcher.ready)), Words(), 0, 0, ())
 
 
+def _meant(
+    asked: Recall, known: Vocabulary, searcher: Searcher, config: MemoryConfig, scope: Scope, reasons: list[str]
+) -> Flow[dict[str, str]]:
+    """What words that no memory has may mean."""
+    if not config.typos or asked.shelf != "memory":
+        return {}
+    try:
+        meant = corrections(asked.query, known.words, stemmer(searcher.ready))
+    except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
+        _unread(error, reasons)
+        return {}
+    there = (yield from _there(searcher.ready, scope, list(meant))) if meant else set()
+    return {word: other for word, other in meant.items() if word not in there}
+
+
+def _there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
+    """Which words some memory has after all: of a long text not every word is kept for comparing."""
+    if not isinstance(ready.sparse, BM25):  # a model that knows related words finds something for every word
+        return set()
+    embed, where = ready.sparse.embed_query, compile_filter(scope.where(("memory",)))
+    try:
+        vectors: list[Sparse] = yield Work(lambda: [embed(word) for word in words])
+    except Exception:  # the search will meet it too, and report it
+        return set()
+    asks = [Ask(Auto(), [Probe("lexical", vector)], where, None) for vector in vectors]
+    found = yield from calls.query(ready.collection, [ask.leg(ask.probes[0], 1, payload=False) for ask in asks])
+    return {word for word, points in zip(words, found, strict=True) if points}
+
+
 def _read(
     asked: Recall,
     known: Vocabulary,
-    searcher: Searcher,
+    meant: Mapping[str, str],
     config: MemoryConfig,
     learned: Learned | None,
     reasons: list[str],
-) -> tuple[Signals, dict[str, str]]:
-    """What the query names, what its unknown words may mean, and how the signals count."""
-    matches: tuple[Match, ...] = ()
-    meant: dict[str, str] = {}
+) -> Signals:
+    """What the query names, and how the signals count."""
+    on = asked.signals and not _meaning_only(asked, config)
+    named: tuple[Named, ...] = ()
     try:
-        if asked.signals and asked.tags is None and config.tag_weight:
-            matches = match_tags(asked.query, known.lexicon, known.memories)
-        if config.typos and asked.shelf == "memory":
-            meant = corrections(asked.query, known.words, stemmer(searcher.ready))
-    except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
-        _note(f"the query's words could not be compared with tags: {type(error).__name__}: {error}", reasons)
-    return build_signals(config, learned, matches, on=asked.signals, typed=asked.alpha is None), meant
+        if on and asked.tags is None and config.tag_weight:
+            named = _named(asked.query, meant, known)
+    except Exception as error:  # as above
+        _unread(error, reasons)
+    return build_signals(config, learned, named, on=on, typed=asked.alpha is None)
+
+
+def _meaning_only(asked: Recall, config: MemoryConfig) -> bool:
+    """Somebody asked for pure vector search. That is the order of the cosines, and nothing else."""
+    return (config.alpha if asked.alpha is None else asked.alpha) == 1
+
+
+def _named(query: str, meant: Mapping[str, str], known: Vocabulary) -> tuple[Named, ...]:
+    """What the query names, and at less weight what it would name without its slips."""
+    named = match_tags(query, known.lexicon, known.memories)
+    if not meant:
+        return named
+    corrected = " ".join(meant.get(word, word) for word in terms(query))
+    seen = {each.matches for each in named}
+    more = [each for each in match_tags(corrected, known.lexicon, known.memories) if each.matches not in seen]
+    return (*named, *(replace(each, weight=HINTED * each.weight) for each in more))
+
+
+def _unread(error: Exception, reasons: list[str]) -> None:
+    _note(f"the query's words could not be compared with tags: {type(error).__name__}: {error}", reasons)
 
 
 def _note(reason: str, reasons: list[str]) -> None:
@@ -247,7 +325,7 @@ def _note(reason: str, reasons: list[str]) -> None:
 
 
 def build_signals(
-    config: MemoryConfig, learned: Learned | None, matches: tuple[Match, ...], *, on: bool = True, typed: bool = True
+    config: MemoryConfig, learned: Learned | None, named: tuple[Named, ...], *, on: bool = True, typed: bool = True
 ) -> Signals:
     """The signals as configured, or all of them neutral."""
     now = _this_minute()
@@ -260,7 +338,7 @@ def build_signals(
     own_tags = learned is not None and "tag_weight" not in config.model_fields_set
     return Signals(
         now=now,
-        matches=matches,
+        named=named,
         tag_weight=learned.tag_weight if learned is not None and own_tags else config.tag_weight,
         recency=age,
         popularity=config.popularity,
@@ -327,7 +405,7 @@ def _result(
     memories: Sequence[MemoryItem],
     asked: Recall,
     chosen: Alpha,
-    matches: tuple[Match, ...],
+    named: tuple[Named, ...],
     meant: dict[str, str],
 ) -> MemoryResult:
     return MemoryResult(
@@ -338,7 +416,7 @@ def _result(
         problems=found.problems,
         alpha=chosen.value,
         alpha_reason=chosen.reason,
-        tags=tuple(str(match.value) for match in matches),
+        tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),
         corrections=meant,
     )
 
