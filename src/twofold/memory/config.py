@@ -82,7 +82,7 @@ class MemoryConfig(BaseModel):
     near_duplicate: float | None = Field(default=0.9, ge=0, le=1)
     """From which cosine on `remember` names memories that say nearly the same; None never looks."""
     text_fallback: bool = True
-    """When neither leg can answer, look for the query as a part of the texts."""
+    """When nothing matches, look for the query as a part of the texts. That reads all of the user's memories."""
 
     @field_validator("fusion", mode="before")
     @classmethod

@@ -20,7 +20,7 @@ from twofold.engine.requests import Ask, Probe
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import Node
 from twofold.filters.nodes import All, AnyOf, Between
-from twofold.fusion import Auto, Circumstances, Strategy
+from twofold.fusion import Auto, Circumstances, LegName, Strategy
 from twofold.fusion.base import shares
 from twofold.index.encoding import HINTED
 from twofold.index.opening import Ready
@@ -102,13 +102,13 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     watched = log.isEnabledFor(logging.INFO)
     query = replace(query, extras=extras, explain=asked.explain or watched)
     found = yield from searcher.search(query)
-    if found.mode == "text" and not found.hits and config.text_fallback:
+    if query.text and query.k and not extras.tally.ranked and config.text_fallback:
         found = yield from substring.search(searcher.ready, query, where, found)
     memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
     found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
     result = _result(found, memories, asked, chosen, signals.named, meant)
     if watched:
-        _log(found, result, time.perf_counter() - began)
+        _log(extras.tally.legs, result, time.perf_counter() - began)
     return result
 
 
@@ -426,14 +426,14 @@ def _hit(hit: Hit, memory: MemoryItem, explain: bool, chosen: Alpha) -> MemoryHi
     return MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory)
 
 
-def _log(found: SearchResult, result: MemoryResult, seconds: float) -> None:
-    """Once for every search, for those who listen."""
-    told = [hit.explanation for hit in found.hits if hit.explanation]
+def _log(legs: Mapping[LegName, frozenset[str]], result: MemoryResult, seconds: float) -> None:
+    """Once for every search, for those who listen: what each leg brought, and what was handed out."""
+    dense, lexical = (legs.get(leg, frozenset()) for leg in ("dense", "lexical"))
     facts = {
         "hits": len(result),
-        "by_meaning": sum(each.semantic_rank is not None for each in told),
-        "by_words": sum(each.lexical_rank is not None for each in told),
-        "by_words_only": sum(each.semantic_rank is None and each.lexical_rank is not None for each in told),
+        "by_meaning": len(dense),
+        "by_words": len(lexical),
+        "by_words_only": len(lexical - dense),
         "alpha": result.alpha,
         "mode": result.mode,
         "milliseconds": round(seconds * 1000, 2),
