@@ -78,7 +78,10 @@ class Explanation:
         names = ("recency", "popularity", "importance", "pinned", "type")
         factors = [(name, getattr(self, f"{name}_factor")) for name in names]
         said = [f"{name} × {factor:.3g}" for name, factor in factors if abs(factor - 1) > 1e-3]
-        return "".join(f"; {part}" for part in [*tags, *said])
+        leaning = (
+            [f"alpha {self.alpha:.4g}, {self.alpha_reason}"] if self.alpha is not None and self.alpha_reason else []
+        )
+        return "".join(f"; {part}" for part in [*tags, *said, *leaning])
 
 
 @dataclass(frozen=True)

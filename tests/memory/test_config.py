@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from tests.memory.faces import MemoryFace, Opener
 from twofold import ConfigError, Memory, MemoryConfig
@@ -23,6 +22,10 @@ from twofold.testing import HashEmbedding
         ("depth", "50", 50),
         ("min_score", "0.3", 0.3),
         ("min_score", "auto", "auto"),
+        ("min_score", "none", None),
+        ("alpha", "None", None),
+        ("min_trust", "none", None),
+        ("near_duplicate", "none", None),
         ("tag_weight", "0", 0.0),
         ("recency", "blend", "blend"),
         ("recency_decay", "0.05", 0.05),
@@ -69,6 +72,8 @@ def test_the_names_of_other_servers_are_known_and_ours_win() -> None:
         ("MCP_MEMORY_HYBRID_ALPHA", "-1"),
         ("MCP_MEMORY_RECENCY_DECAY", "slowly"),
         ("TWOFOLD_K", "2.5"),
+        ("TWOFOLD_K", "none"),
+        ("TWOFOLD_FUSION", "none"),
         ("TWOFOLD_RECENCY", "hard"),
         ("TWOFOLD_FUSION", "magic"),
         ("TWOFOLD_MIN_TRUST", "god"),
@@ -94,8 +99,11 @@ def test_a_wrong_value_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, var
      {"min_trust": "god"}, {"colour": "red"}, {"k": -1}, {"recency": "hard"}, {"popularity": float("inf")}],
 )  # fmt: skip
 def test_a_wrong_configuration_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError) as caught:
         MemoryConfig(**wrong)
+    (name,) = wrong
+    assert str(caught.value).startswith(name)
+    assert str(caught.value).endswith("Change or leave it out")
 
 
 def test_code_goes_before_the_environment_and_that_before_the_preset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.memory.faces import MemoryFace, Opener
-from twofold import MemoryConfig
+from twofold import Memory, MemoryConfig
 from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.testing import HashEmbedding
@@ -128,6 +128,33 @@ def test_a_damaged_memory_is_named_by_the_last_resort_too(memory: MemoryFace, pa
         assert [problem.id for problem in result.problems] == [found]
 
 
+def test_a_part_of_a_word_is_found_where_words_alone_are_asked_for(memory: MemoryFace) -> None:
+    result = memory.recall("athol", alpha=0.0)
+    assert [hit.text for hit in result] == ["rathole tunnels listen on port 2333"]
+    assert result.mode == "text"
+    assert result.degraded == "no word matched, so the query was looked for as a part of the texts"
+    assert counts(memory) == [1]
+    assert memory.recall("rathole", alpha=0.0, offset=1).ids == [], "a page beyond the last is no reason to look"
+    nothing = memory.recall("zebra", alpha=0.0)
+    assert (nothing.ids, nothing.mode, nothing.degraded) == ([], "lexical", None)
+
+
+def test_what_a_floor_leaves_out_is_not_looked_for_again(memory: MemoryFace) -> None:
+    for given in ({}, {"alpha": 0.0}):
+        result = memory.recall("rathole", min_score=99.0, **given)
+        assert (result.ids, result.degraded) == ([], None)
+
+
+def test_nothing_relevant_stays_nothing_though_the_letters_are_there() -> None:
+    with Memory.open(":memory:", user="ada") as memory:
+        memory.remember_many(
+            ["Rathole tunnels listen on port 2333.", "Ana drinks oat milk.", "Deploys are on Tuesdays."]
+        )
+        result = memory.recall("list")
+        assert (result.ids, result.mode, result.degraded) == ([], "hybrid", None)
+        assert memory.recall("isten", alpha=0.0)[0].text.startswith("Rathole")
+
+
 # --- statistics ----------------------------------------------------------------------------------
 
 
@@ -152,6 +179,21 @@ def test_every_search_leaves_one_line(memory: MemoryFace, parts: Parts, caplog: 
     own = [record for record in caplog.records if record.name == "twofold.memory" and hasattr(record, "recall")]
     assert all(record.levelno == logging.INFO for record in own)
     assert own[0].getMessage().startswith("recall: hits 2, by_meaning 2")
+
+
+def test_legs_are_counted_before_anything_is_left_out(memory: MemoryFace, caplog: pytest.LogCaptureFixture) -> None:
+    memory.remember_many([f"lighthouse number {n}" for n in range(30)])
+    with caplog.at_level(logging.INFO, "twofold.memory"):
+        memory.recall("lighthouse", 3)
+        memory.recall("lighthouse", 3, depth=20, fusion="weighted")
+        memory.recall("lighthouse", 3, alpha=0.0)
+        memory.recall("lighthouse", 3, depth=5, alpha=0.5)
+    legs = [(each["hits"], each["by_meaning"], each["by_words"], each["by_words_only"]) for each in statistics(caplog)]
+    assert legs[0] == (3, 32, 30, 0)
+    assert legs[1][:3] == (3, 20, 20)
+    assert legs[2] == (3, 0, 30, 30)
+    assert legs[3][:3] == (3, 5, 5)
+    assert 0 <= legs[3][3] <= 5
 
 
 def test_listening_changes_no_ranking(memory: MemoryFace, caplog: pytest.LogCaptureFixture) -> None:

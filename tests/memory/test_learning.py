@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.memory.faces import MemoryFace, Opener
-from twofold import Memory, MemoryConfig
+from twofold import Fusion, Memory, MemoryConfig
+from twofold.fusion import resolve
 from twofold.testing import HashEmbedding
 
 TOPICS = 50
@@ -148,7 +150,6 @@ def test_it_is_kept_across_reopening(tmp_path: Path) -> None:
         assert memory.recall(query(0)).alpha == learned.alpha
         assert memory.recall(query(0)).alpha_reason == "learned from 20 judgements"
         assert memory.for_user("bob").recall(query(0)).alpha == USUAL
-        assert memory.for_user("ada", agent="x").recall(query(0)).alpha == USUAL
         assert memory.unlearn() is True
     with Memory.open(tmp_path / "store", user="ada", dense=Topical(0.9)) as memory:
         assert memory.recall(query(0)).alpha == USUAL
@@ -163,3 +164,120 @@ def test_what_is_set_in_code_is_not_learned_over(open_here: Opener) -> None:
     fixed = open_topical(open_here, 0.9, user=memory.memory.user, config=MemoryConfig(alpha=0.5))
     assert fixed.recall(query(0)).alpha == 0.5
     assert fixed.recall(query(0), alpha=0.9).alpha == 0.9
+
+
+OUT_OF_REACH = {
+    "Ana drinks oat milk only; dairy makes her ill.": "food intolerance",
+    "Rathole tunnel on port 2333": "network forwarding",
+    "We chose Postgres for billing": "database decision",
+    "Deploys happen on Tuesdays": "release schedule",
+    "The dentist appointment is on Monday": "teeth doctor",
+    "My car needs tyres": "vehicle wheels",
+    "Bread needs rye flour": "baking",
+}
+
+
+@pytest.fixture
+def taught_the_real_model() -> Iterator[Memory]:
+    """What each memory means was asked for four times, and never in its own words."""
+    with Memory.open(":memory:", user="ada") as memory:
+        ids = memory.remember_many(list(OUT_OF_REACH))
+        for again in range(4):
+            for identity, asked in zip(ids, OUT_OF_REACH.values(), strict=True):
+                memory.feedback(asked + " " * again, identity)
+        yield memory
+
+
+def test_what_puts_nothing_in_better_order_is_left_as_it_was(taught_the_real_model: Memory) -> None:
+    memory = taught_the_real_model
+    learned = memory.learn()
+    assert learned is not None
+    assert learned.judgements == 28
+    assert learned.before == learned.after
+    assert (learned.alpha, learned.tag_weight, learned.recency_share) == (USUAL, 1.0, 0.1)
+
+
+def test_nothing_relevant_is_still_answered_with_nothing_after_learning(taught_the_real_model: Memory) -> None:
+    memory = taught_the_real_model
+    memory.remember(
+        "The schedule of the ferry"
+    )  # by its word ahead of the deploys, which the release schedule is about
+    learned = memory.learn()
+    assert learned is not None
+    assert learned.after > learned.before
+    assert learned.alpha > USUAL
+    assert memory.recall("tyres").alpha == learned.alpha
+    for query in ("guitar chords", "zebra migration in Kenya", "quantum chromodynamics"):
+        assert memory.recall(query).ids == [], query
+    assert memory.recall("an appointment for my teeth")[0].text.startswith("The dentist")
+    assert memory.recall("guitar chords", min_score=0).ids, "a floor of one's own goes before it"
+
+
+def test_a_session_goes_by_what_its_user_taught_until_it_is_taught_itself(open_here: Opener) -> None:
+    memory = open_topical(open_here, 0.9)
+    user = memory.memory.user
+    meaning, words = fill(memory)
+    for number in range(40):
+        memory.feedback(query(number), words[number], True)
+        memory.feedback(query(number), meaning[number], False)
+    learned = memory.learn()
+    assert learned.alpha != USUAL
+    session = memory.for_user(user, agent="coder", session="today")
+    own = [session.remember(f"topic{number}b in this session.") for number in range(3)]
+    assert session.recall(query(0)).alpha == learned.alpha
+    assert session.unlearn() is False, "it is not the session's own"
+    session.feedback(query(0), own[0])
+    assert session.learn().judgements == 1
+    assert session.recall(query(0)).alpha_reason == "learned from 1 judgement"
+    assert memory.recall(query(0)).alpha == learned.alpha
+    assert memory.for_user(user, agent="coder").recall(query(0)).alpha == learned.alpha
+    assert session.unlearn() is True
+    assert session.recall(query(0)).alpha == learned.alpha
+    assert memory.for_user(f"{user} too", agent="coder", session="today").recall(query(0)).alpha == USUAL
+
+
+def test_what_is_learned_is_learned_for_the_fusion_in_use(open_here: Opener) -> None:
+    memory = open_topical(open_here, 0.9, config=MemoryConfig(fusion=resolve("weighted")))
+    _, words = fill(memory)
+    assert memory.recall(query(0)).alpha == 0.5
+    for number in range(20):
+        memory.feedback(query(number), words[number])
+    learned = memory.learn()
+    assert learned.fusion == "weighted"
+    assert learned.alpha < 0.5, "drawn back towards what is usual for this fusion"
+    result = memory.recall(query(45))
+    assert (result.alpha, result.alpha_reason) == (learned.alpha, "learned from 20 judgements")
+    assert memory.recall(query(45), fusion="auto").alpha == USUAL, "another fusion has another scale"
+
+
+def test_where_the_weights_are_given_alpha_is_not_learned(open_here: Opener) -> None:
+    memory = open_topical(open_here, 0.9, config=MemoryConfig(fusion=Fusion.auto(alpha=0.8)))
+    _, words = fill(memory)
+    for number in range(20):
+        memory.feedback(query(number), words[number])
+    assert memory.learn().alpha == 0.8
+    assert memory.recall(query(45)).alpha_reason == "the weights of the fusion"
+
+
+def test_the_explanation_tells_what_was_learned(open_here: Opener) -> None:
+    memory = open_topical(open_here, 0.9)
+    _, words = fill(memory)
+    for number in range(3):
+        memory.feedback(query(number), words[number])
+    learned = memory.learn()
+    told = str(memory.recall(query(45), explain=True)[0].explanation)
+    assert told.endswith(f"; alpha {learned.alpha:.4g}, learned from 3 judgements")
+
+
+def test_forgetting_a_memory_forgets_what_was_said_about_it(open_memory: Opener) -> None:
+    memory = open_memory()
+    kept, *gone = [memory.remember(f"the tunnel number {n}", source=f"page {n}") for n in range(4)]
+    for identity in (kept, *gone):
+        memory.feedback("a private question", identity)
+    memory.forget(gone[0])
+    assert memory.stats().judgements == 3
+    memory.forget(source="page 2")
+    memory.for_user(memory.memory.user).forget(filter={"source": "page 3"})
+    assert memory.stats().judgements == 1
+    told = [row for row in memory.raw.rows().values() if "private" in str(row)]
+    assert [row["metadata"]["feedback"]["memory"] for row in told] == [str(kept)]

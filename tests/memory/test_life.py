@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -426,7 +427,8 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         (lambda m, i: m.remember_turns([{"content": "x", "role": 5}], session="s"), InvalidDocument, "speaker"),
         (lambda m, i: m.remember_turns([{"content": "x", "time": "soon"}], session="s"), InvalidDocument, "time must"),
         (lambda m, i: m.update(i, text=" "), InvalidDocument, "a text with something in it"),
-        (lambda m, i: m.update(i, trust="god"), TwofoldError, "web, tool"),
+        (lambda m, i: m.update(i, trust="god"), InvalidDocument, "web, tool"),
+        (lambda m, i: m.remember("x", trust="god"), InvalidDocument, "web, tool"),
         (lambda m, i: m.update("nonsense", text="x"), MemoryNotFound, "nonsense"),
         (lambda m, i: m.update("-" * 4 + "a" * 32, text="x"), MemoryNotFound, "aaaa"),
         (lambda m, i: m.update(None, text="x"), InvalidQuery, "an id is a string"),
@@ -447,7 +449,11 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         (lambda m, i: m.recall("x", tags=["a"], match="some"), InvalidQuery, "'any' or 'all'"),
         (lambda m, i: m.recall("x", alpha=1.5), InvalidQuery, "alpha"),
         (lambda m, i: m.recall("x", since="soon"), FilterError, "since must be"),
-        (lambda m, i: m.recall("x", min_trust="god"), TwofoldError, "web, tool"),
+        (lambda m, i: m.recall("x", until="soon"), FilterError, "until must be"),
+        (lambda m, i: m.logs(day="soon"), FilterError, "day must be"),
+        (lambda m, i: m.logs("x", day="soon"), FilterError, "day must be"),
+        (lambda m, i: m.logs("x", day="2026-02-21", since="soon"), FilterError, "since must be"),
+        (lambda m, i: m.recall("x", min_trust="god"), InvalidQuery, "web, tool"),
         (lambda m, i: m.recall("x", filter="year = 5"), FilterError, "a filter is a dict"),
         (lambda m, i: m.list(limit=0), InvalidQuery, "limit must be"),
         (lambda m, i: m.list(after="nonsense"), InvalidQuery, "after must be"),
@@ -456,6 +462,7 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         (lambda m, i: m.log(""), InvalidDocument, "a text with something in it"),
         (lambda m, i: m.feedback(" ", i), InvalidQuery, "about a query"),
         (lambda m, i: m.feedback("x", "nonsense"), MemoryNotFound, "nonsense"),
+        (lambda m, i: m.feedback("x", i, useful="no"), InvalidQuery, "useful must be True or False, got 'no'"),
     ],
 )
 def test_bad_input_is_a_clear_error_and_loses_nothing(
@@ -474,3 +481,41 @@ def test_an_empty_query_and_k_0_find_nothing(open_memory: Opener) -> None:
     memory = open_memory()
     memory.remember(TUNNEL)
     assert memory.recall("").ids == memory.recall(" \t").ids == memory.recall("rathole", 0).ids == []
+
+
+def test_a_query_that_is_no_text_is_an_error_and_no_warning(
+    open_here: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = open_here()
+    memory.remember(TUNNEL)
+    with caplog.at_level(logging.WARNING, logger="twofold"), pytest.raises(InvalidQuery, match="must be a string"):
+        memory.recall(None)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("day", ["2026-02-21", " 2026-02-21 ", date(2026, 2, 21)])
+def test_until_a_day_is_until_its_end(open_memory: Opener, day: Any) -> None:
+    memory = open_memory()
+    ids = [memory.remember(f"{TUNNEL} at {hour}", created=f"2026-02-21T{hour}") for hour in ("00:00", "10:00", "23:59")]
+    memory.remember(f"{TUNNEL} again", created="2026-02-22")
+    memory.log("a tunnel", created="2026-02-21T10:00:00")
+    assert set(memory.recall("rathole", since=day, until=day).ids) == set(ids)
+    assert {item.id for item in memory.list(since=day, until=day)} == set(ids)
+    assert len(memory.logs("tunnel", day=day, until=day)) == len(memory.logs(until=day)) == 1
+    assert memory.recall("rathole", until="2026-02-21T00:00:00").ids == [ids[0]], "a moment is a moment"
+    assert memory.recall("rathole", until=datetime(2026, 2, 21)).ids == [ids[0]]
+
+
+def test_an_empty_list_filters_nothing(open_memory: Opener) -> None:
+    memory = open_memory()
+    identity = memory.remember(TUNNEL, tags=["infra"])
+    assert memory.recall("rathole", types=[]).ids == memory.recall("rathole", tags=[]).ids == [identity]
+    assert len(memory.list(types=[])) == len(memory.list(tags=[])) == 1
+
+
+def test_errors_of_python_name_the_method_that_was_called() -> None:
+    with Memory.open(":memory:", user="ada", dense=HashEmbedding()) as memory:
+        with pytest.raises(TypeError, match=r"Memory\.remember\(\) got an unexpected keyword argument 'tag'"):
+            memory.remember("x", tag=["a"])  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"Memory\.update\(\) missing 1 required positional argument"):
+            memory.update()  # type: ignore[call-arg]

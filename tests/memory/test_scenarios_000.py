@@ -251,6 +251,7 @@ def test_daily_logs_come_newest_first(memory: Memory) -> None:
 
 def test_weights_are_learned_from_what_users_click(store: Store) -> None:
     with saved(store.open(config=MemoryConfig(min_score=None))) as memory:
+        memory.remember("Music for the party: ask Ben.")  # has a word of what is asked for, and isn't meant
         queries = {
             "space exploration": "Interstellar",
             "machines control reality": "The Matrix",
@@ -265,7 +266,7 @@ def test_weights_are_learned_from_what_users_click(store: Store) -> None:
         learned = memory.learn()
         assert learned is not None
         assert learned.judgements == len(queries)
-        assert learned.after >= learned.before
+        assert learned.after > learned.before
         after = memory.recall("space exploration")
         assert after.alpha == learned.alpha != before
         assert after.alpha_reason == "learned from 5 judgements"

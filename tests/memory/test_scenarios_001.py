@@ -155,7 +155,8 @@ def test_rows_without_a_sparse_vector_are_found_by_vector(legacy: tuple[Memory, 
     assert hit.explanation is not None
     assert hit.explanation.lexical_rank is None
     assert hit.explanation.semantic_rank == 1
-    assert len(memory.recall("phone", alpha=0.0)) == 0
+    by_letters = memory.recall("phone", alpha=0.0)
+    assert (by_letters.ids, by_letters.mode) == ([old], "text"), "no leg by words knows it, so its text is looked at"
 
 
 def test_rows_without_a_sparse_vector_are_counted(legacy: tuple[Memory, str]) -> None:
@@ -168,7 +169,8 @@ def test_rows_from_before_are_filled_in_when_they_are_written_again(legacy: tupl
     memory, old = legacy
     memory.update(old, importance=0.6)
     assert memory.stats().without_words == 0
-    assert memory.recall("phone", alpha=0.0).ids == [old]
+    by_words = memory.recall("phone", alpha=0.0)
+    assert (by_words.ids, by_words.mode) == ([old], "lexical")
 
 
 # --- what recall notes down --------------------------------------------------------------------

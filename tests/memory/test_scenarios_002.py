@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tests.memory.scenarios import Model, Store, texts, why
-from twofold import ConfigError, Memory, MemoryConfig
+from twofold import ConfigError, Fusion, Memory, MemoryConfig
 from twofold.memory import recalling
 
 RATHOLE = [
@@ -88,6 +88,37 @@ def test_tags_join_by_reciprocal_rank_too(memory: Memory) -> None:
         assert each.tag_boost <= 1 / 61
 
 
+def test_the_list_of_tags_is_one_more_list_of_ranks(memory: Memory) -> None:
+    result = memory.recall("rathole and infra: project codebase architecture", fusion="rrf", explain=True, min_score=0)
+    tagged = [each for each in why(result) if each.matched_tags]
+    ranks = sorted(1 / each.tag_boost - 60 for each in tagged)
+    assert ranks == pytest.approx([1, 2, 3], rel=1e-4), "w / (60 + rank), with the weight of words"
+    for each in why(result):
+        ranked = [1 / (60 + rank) for rank in (each.semantic_rank, each.lexical_rank) if rank is not None]
+        assert each.semantic_part + each.lexical_part == pytest.approx(math.fsum(ranked), rel=1e-4)
+        factors = each.recency_factor * each.popularity_factor * each.importance_factor
+        assert each.final_score == pytest.approx((math.fsum(ranked) + each.tag_boost) * factors, rel=1e-4)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 0.5)])
+def test_three_tags_weigh_half_as_much_again_in_reciprocal_rank(quick: Store, weights: tuple[float, float]) -> None:
+    with quick.open() as memory:
+        memory.remember("A memory with everything.", tags=["alpha", "beta", "gamma"])
+        memory.remember_many([f"Another memory, number {number}." for number in range(10)])
+        for query, share in (("alpha beta", 1.0), ("alpha beta gamma", 1.5)):
+            best = why(memory.recall(query, fusion=Fusion.rrf(weights=weights), explain=True))[0]
+            assert best.tag_boost == pytest.approx(share * weights[1] / 61, rel=1e-4)
+
+
+def test_the_failure_case_is_solved_for_a_mistyped_tag_too(memory: Memory) -> None:
+    result = memory.recall("rathoel project codebase architecture", explain=True)
+    assert set(texts(result)[:3]) == set(RATHOLE)
+    assert result.tags == ("rathole",)
+    assert result.corrections == {"rathoel": "rathole"}
+    right = why(memory.recall(QUERY, explain=True))[0]
+    assert 0 < why(result)[0].tag_boost < right.tag_boost, "what was probably meant counts less than what was written"
+
+
 def test_stop_words_are_no_tags(quick: Store) -> None:
     with quick.open() as memory:
         memory.remember("First memory.", tags=["the", "is", "for"])
@@ -132,6 +163,29 @@ def test_alpha_one_is_meaning_only(memory: Memory) -> None:
     ranks = [each.semantic_rank for each in why(result)]
     assert ranks == list(range(1, len(ranks) + 1))
     assert all((each.lexical_part, each.tag_boost) == (0, 0) for each in why(result))
+
+
+FLOORS = ["The server room is on floor two", "The server room is on floor three of the building"]
+
+
+@pytest.mark.parametrize("way", ["call", "configuration", "environment"])
+def test_alpha_one_is_the_order_of_the_cosines_whatever_the_signals_say(
+    store: Store, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "environment":
+        monkeypatch.setenv("TWOFOLD_ALPHA", "1")
+    config = MemoryConfig(alpha=1.0) if way == "configuration" else None
+    with store.open(config=config) as memory:
+        memory.remember(FLOORS[0], created="2019-01-01")
+        memory.remember(FLOORS[1], pinned=True, importance=1.0, tags=["server", "floor", "two"])
+        given = {"alpha": 1.0} if way == "call" else {}
+        result = memory.recall("server room on floor two", explain=True, **given)  # type: ignore[arg-type]
+        assert texts(result) == FLOORS
+        assert [each.semantic_rank for each in why(result)] == [1, 2]
+        assert result.tags == ()
+        assert {each.pinned_factor * each.importance_factor * each.recency_factor for each in why(result)} == {1.0}
+        nearly = memory.recall("server room on floor two", alpha=0.99, explain=True)
+        assert why(nearly)[0].pinned_factor > 1, "everything short of it has its signals"
 
 
 def test_alpha_zero_is_words_and_tags_only(memory: Memory) -> None:

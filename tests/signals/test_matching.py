@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.memory.faces import Opener
-from twofold import MemoryConfig
+from tests.memory.faces import MemoryFace, Opener
+from twofold import Fusion, MemoryConfig
 from twofold.encoders.bm25 import BM25
 from twofold.signals import Lexicon, fold, match_tags
 from twofold.signals.matching import rarity
@@ -21,7 +22,7 @@ STEM = BM25().stem
 def named(query: str, *tags: str) -> list[str]:
     lexicon = Lexicon(STEM)
     lexicon.add("tags", tags)
-    return [str(match.value) for match in match_tags(query, lexicon, 10)]
+    return [str(match.value) for each in match_tags(query, lexicon, 10) for match in each.matches]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,11 @@ def named(query: str, *tags: str) -> list[str]:
         ("São Paulo", "sao-paulo"),
         ("state of the art", "state of the art"),
         ("c3po", "c3po"),
+        ("C++ templates", "c++"),
+        ("(c#)", "C#"),
+        ("is it f#?", "f#"),
+        ("issue#5 again", "issue"),
+        ("rathole's config", "rathole"),
     ],
 )
 def test_a_tag_is_recognised(query: str, tag: str) -> None:
@@ -60,6 +66,10 @@ def test_a_tag_is_recognised(query: str, tag: str) -> None:
         ("", "x"),
         ("?!", "x"),
         ("anything", "?!"),
+        ("c++ build", "c#"),
+        ("compile c#", "c++"),
+        ("c++ build", "c"),
+        ("c build", "c++"),
     ],
 )
 def test_and_not_where_it_is_not_named(query: str, tag: str) -> None:
@@ -68,6 +78,40 @@ def test_and_not_where_it_is_not_named(query: str, tag: str) -> None:
 
 def test_several_tags_in_the_order_of_the_query() -> None:
     assert named("docker and rathole on infra", "infra", "rathole", "docker", "other") == ["docker", "rathole", "infra"]
+
+
+def groups(query: str, *tags: str) -> list[set[str]]:
+    lexicon = Lexicon(STEM)
+    lexicon.add("tags", tags)
+    return [{str(match.value) for match in each.matches} for each in match_tags(query, lexicon, 10)]
+
+
+def test_all_spellings_of_a_tag_are_named_once() -> None:
+    assert groups("rathole setup", "rathole", "Rathole", "ratholes", "food") == [{"rathole", "Rathole", "ratholes"}]
+    assert groups("ci cd or ci-cd", "ci-cd", "CI CD") == [{"ci-cd", "CI CD"}]
+
+
+def test_of_tags_within_a_longer_one_the_longer_is_meant() -> None:
+    assert groups("machine learning", "machine", "learning", "machine-learning") == [{"machine-learning"}]
+    assert groups("machine learning on my machine", "machine", "machine-learning") == [
+        {"machine-learning"},
+        {"machine"},
+    ]
+    assert groups("rathole tunnel server", "rathole tunnel", "tunnel server") == [{"rathole tunnel"}, {"tunnel server"}]
+
+
+def test_a_longer_tag_does_not_hide_another_field() -> None:
+    lexicon = Lexicon(STEM)
+    lexicon.add("tags", ["oscars 2014", "2014"])
+    lexicon.add("metadata.year", [2014])
+    found = [{(match.field, match.value) for match in each.matches} for each in match_tags("oscars 2014", lexicon, 10)]
+    assert found == [{("tags", "oscars 2014")}, {("metadata.year", 2014)}]
+
+
+def test_how_much_a_tag_says_is_counted_over_its_spellings() -> None:
+    lexicon = Lexicon(STEM)
+    lexicon.add("tags", {"rathole": 6, "Rathole": 4})
+    assert [each.weight for each in match_tags("rathole", lexicon, 100)] == pytest.approx([0.5])
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=40))
@@ -96,7 +140,7 @@ def test_a_type_counts_by_how_much_of_the_query_it_is() -> None:
     lexicon = Lexicon(STEM)
     lexicon.add("type", {"film": 1})
     lexicon.add("tags", {"heist": 1})
-    weights = {m.value: m.weight for m in match_tags("a film with a heist in it", lexicon, 10)}
+    weights = {each.matches[0].value: each.weight for each in match_tags("a film with a heist in it", lexicon, 10)}
     assert weights == pytest.approx({"film": 0.5, "heist": 1.0})
     assert match_tags("films", lexicon, 10)[0].weight == 1
 
@@ -265,3 +309,73 @@ def test_what_is_learned_on_the_way_is_what_reading_anew_tells(open_memory: Open
     kept = memory.recall("infra home tunnel", 10, **asked)
     fresh = open_memory(memory.memory.user).recall("infra home tunnel", 10, **asked)
     assert [(h.id, h.score) for h in kept] == [(h.id, pytest.approx(h.score, rel=1e-4)) for h in fresh]
+
+
+def boosts(memory: MemoryFace, query: str) -> dict[str, float]:
+    found = memory.recall(query, explain=True, min_score=0.0)
+    return {hit.text: hit.explanation.tag_boost for hit in found if hit.explanation.tag_boost}
+
+
+@pytest.mark.parametrize(
+    "fusion", ["auto", Fusion.auto(background=0.1), "weighted"], ids=["auto", "native", "weighted"]
+)
+def test_spellings_of_a_tag_do_not_take_from_each_other(open_memory: Opener, fusion: Any) -> None:
+    texts = ["heartbeat every 30 s", "port 2333", "tokens in toml", "bread", "milk", "rye"]
+    config = MemoryConfig(fusion=fusion)
+    one, many = open_memory(config=config), open_memory(config=config)
+    spelled: list[list[str]] = [["rathole"], ["Rathole"], ["ratholes"], ["food"], [], []]
+    for memory, tags in ((one, [["rathole"]] * 3 + [["food"], [], []]), (many, spelled)):
+        memory.remember_many([{"text": text, "tags": tag} for text, tag in zip(texts, tags, strict=True)])
+    assert set(boosts(one, "rathole setup")) == set(texts[:3])
+    assert set(many.recall("rathole setup").tags) == {"rathole", "Rathole", "ratholes"}
+    assert boosts(many, "rathole setup") == pytest.approx(boosts(one, "rathole setup"), rel=1e-4)
+
+
+def test_a_year_written_in_two_ways_is_one_year(open_memory: Opener) -> None:
+    config = MemoryConfig(fields={"type": "keyword", "year": "keyword"})
+    memory = open_memory(config=config, collection=None)
+    memory.recall("warm up")
+    memory.remember("Interstellar", type="film", metadata={"year": 2014})
+    memory.remember("Whiplash", type="film", metadata={"year": "2014"})
+    memory.remember_many(["Heat", "bread"])
+    result = memory.recall("films of 2014", explain=True, min_score=0.0)
+    assert result.tags == ("film", "2014")
+    boost = {hit.text: hit.explanation.tag_boost for hit in result}
+    assert boost["Interstellar"] == pytest.approx(boost["Whiplash"], rel=1e-3)
+
+
+def test_given_tags_are_found_however_they_are_spelled(open_memory: Opener) -> None:
+    memory = open_memory()
+    ids = [
+        memory.remember(f"tunnel {n}", tags=[tag]) for n, tag in enumerate(["Rathole", "rathole", "São Paulo", "c++"])
+    ]
+    memory.remember("tunnel of another kind", tags=["ratholes"])
+    memory.remember("tunnel in c", tags=["C#", "c"])
+    assert set(memory.recall("tunnel", tags=["rathole"]).ids) == set(ids[:2])
+    assert set(memory.recall("tunnel", tags="RATHOLE").ids) == set(ids[:2])
+    assert memory.recall("tunnel", tags=["sao-paulo"], match="all").ids == [ids[2]]
+    assert memory.recall("tunnel", tags=["C++"]).ids == [ids[3]]
+    assert {item.id for item in memory.list(tags=["rathole"])} == set(ids[:2])
+
+
+def test_a_mistyped_tag_is_named_all_the_same(open_memory: Opener) -> None:
+    memory = open_memory()
+    tagged = memory.remember("heartbeat every 30 s", tags=["machine-learning"])
+    memory.remember_many(["bread", "milk", "rye"])
+    result = memory.recall("mahcine learning", explain=True)
+    assert result.corrections == {"mahcine": "machine"}
+    assert result.tags == ("machine-learning",)
+    assert result[0].id == tagged
+    assert memory.recall("mahcine learning", tags=[]).tags == ()
+
+
+def test_a_word_far_down_in_a_long_text_is_no_slip(open_memory: Opener) -> None:
+    memory = open_memory()
+    long = " ".join(f"wordnumber{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(300))
+    found = memory.remember(f"{long} kubernetes")
+    other = memory.remember("kubernetas is how some write it")
+    result = memory.recall("kubernetes", alpha=0.0)
+    assert result.corrections == {}
+    assert result.ids == [found]
+    assert memory.recall("kubernetos", alpha=0.0).ids == [other], "one that is nowhere is one"
+    assert memory.for_user(f"{memory.memory.user} too").recall("kubernetes").corrections == {}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.signals import Facts, Match, Recency, Signals
+from twofold.signals import Facts, Match, Named, Recency, Signals
 from twofold.signals.factors import importance, popularity
 
 NOW = datetime(2026, 2, 21, tzinfo=timezone.utc)
@@ -99,19 +99,19 @@ def test_pinned_never_fades_and_rises() -> None:
     assert signals.weigh({"dense": 0.5}, of(4000), 0.35, 1.0).score < 1e-9
 
 
-MATCHES = tuple(Match("tags", tag) for tag in ("a", "b", "c", "d"))
+NAMED = tuple(Named((Match("tags", tag), Match("tags", tag.upper()))) for tag in ("a", "b", "c", "d"))
 
 
-@given(st.integers(0, 4), st.lists(st.sampled_from("abcdxyz"), max_size=7))
+@given(st.integers(0, 4), st.lists(st.sampled_from("abcdxyzABCDX"), max_size=7))
 def test_the_tag_score_is_the_share_that_is_there(named: int, tags: list[str]) -> None:
-    signals = Signals(NOW, MATCHES[:named])
+    signals = Signals(NOW, NAMED[:named])
     score = signals.tag_score({"tags": tags})
-    assert score == (len(set("abcd"[:named]) & set(tags)) / named if named else 0)
+    assert score == (len(set("abcd"[:named]) & {tag.lower() for tag in tags}) / named if named else 0)
     assert 0 <= score <= 1
 
 
 def test_three_named_tags_count_half_as_much_again() -> None:
-    assert [Signals(NOW, MATCHES[:n], tag_weight=0.2).tag_share for n in range(5)] == pytest.approx(
+    assert [Signals(NOW, NAMED[:n], tag_weight=0.2).tag_share for n in range(5)] == pytest.approx(
         [0, 0.2, 0.2, 0.3, 0.3]
     )
 

@@ -28,7 +28,7 @@ def _compile(node: Node) -> models.Condition:
     if isinstance(node, All):
         return models.Filter(must=[_compile(part) for part in node.parts])
     if isinstance(node, Either):
-        return _any_of([_compile(part) for part in node.parts])
+        return any_of([_compile(part) for part in node.parts])
     if isinstance(node, Not):
         return models.Filter(must_not=[_compile(node.part)])
     return _leaf(node)
@@ -39,7 +39,7 @@ def _leaf(node: Leaf) -> models.Condition:
     if isinstance(node, Equals):
         return equals(key, node.value)
     if isinstance(node, AnyOf):
-        return _one_of(key, node.values)
+        return one_of(key, node.values)
     if isinstance(node, Between):
         return _between(key, node)
     if isinstance(node, Contains):
@@ -57,16 +57,20 @@ def equals(key: str, value: Scalar | datetime) -> models.FieldCondition:
     return _condition(key=key, range=_range(gte=float(value), lte=float(value)))
 
 
-def _one_of(key: str, values: tuple[Scalar | datetime, ...]) -> models.Condition:
+def one_of(key: str, values: tuple[Scalar | datetime, ...]) -> models.Condition:
+    """The field has one of these values, or has it among others."""
     texts = [value for value in values if isinstance(value, str)]
     conditions: list[models.Condition] = [equals(key, value) for value in values if not isinstance(value, str)]
     if texts:
-        conditions.append(models.FieldCondition(key=key, match=models.MatchAny(any=texts)))
-    return _any_of(conditions)
+        any_text = models.FieldCondition(key=key, match=models.MatchAny(any=texts))
+        conditions.append(equals(key, texts[0]) if len(texts) == 1 else any_text)
+    return any_of(conditions)
 
 
-def _any_of(conditions: list[models.Condition]) -> models.Condition:
-    """An empty `should` means "everything" to the engine; an empty `or` here means nothing."""
+def any_of(conditions: list[models.Condition]) -> models.Condition:
+    """One of them holds. An empty `should` means "everything" to the engine; an empty `or` here means nothing."""
+    if len(conditions) == 1:
+        return conditions[0]
     return models.Filter(should=conditions) if conditions else NOTHING
 
 

@@ -11,11 +11,12 @@ from qdrant_client import models
 
 from twofold.documents import iso
 from twofold.embedded.to_edge.formulas import FixedFormula, FixedProduct, FixedSum
-from twofold.engine.filters import equals
+from twofold.engine.filters import any_of, equals, one_of
 from twofold.engine.layout import metadata_key
 from twofold.engine.quick import trusted
 from twofold.fusion import Auto
-from twofold.signals import Match, Recency, Signals
+from twofold.signals import Match, Named, Recency, Signals
+from twofold.signals.facts import Value
 
 _DAY = 86_400.0
 # Put together from values that were checked: to validate them again would take as long as the search.
@@ -54,7 +55,7 @@ def signalled(
     """The fusion with signals: what `Signals` computes, in the engine's words."""
     now, recency, weights = iso(signals.now), signals.recency, tuple(signals.type_weights.items())
     legs = _weighted_legs(fusion, background, cosines, bm25, terms, tuple(signals.type_alpha.items()))
-    base = _sum(legs, _times(tag_weight / len(signals.matches), _tags(signals.matches))) if signals.matches else legs
+    base = _sum(legs, _times(tag_weight / len(signals.named), _tags(signals.named))) if signals.named else legs
     factors = _factors(recency, now, signals.popularity, signals.importance, signals.pinned, weights)
     formula: Any = _times(base, factors)
     if recency.active and recency.mode == "blend":
@@ -109,8 +110,16 @@ def _weighted_legs(
     return _fixed_sum(sum=[_times(dense, meaning), _times(lexical, words)])
 
 
-def _tags(matches: Sequence[Match]) -> models.SumExpression:
-    return _sum(*(_times(match.weight, equals(metadata_key(match.field), match.value)) for match in matches))
+def _tags(named: Sequence[Named]) -> models.SumExpression:
+    return _sum(*(_times(each.weight, _any_spelling(each.matches)) for each in named))
+
+
+def _any_spelling(matches: Sequence[Match]) -> models.Condition:
+    """1 for what has one of these, or several: a sum would count each of them."""
+    values: dict[str, list[Value]] = {}
+    for match in matches:
+        values.setdefault(metadata_key(match.field), []).append(match.value)
+    return any_of([one_of(key, tuple(of_field)) for key, of_field in values.items()])
 
 
 @lru_cache(maxsize=64)

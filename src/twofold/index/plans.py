@@ -53,6 +53,10 @@ class ClientPlan:
         enough = limit if alone else None
         return [self.ask.leg(probe, depth, payload=True, limit=enough) for probe in self.ask.probes]
 
+    def brought(self, answers: Sequence[Sequence[Found]]) -> dict[LegName, frozenset[str]]:
+        """The candidates of each leg."""
+        return _brought(self.ask, answers)
+
     def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The legs' candidates as one ranking."""
         found = [[(from_point(point), point.score) for point in points] for points in answers]
@@ -94,6 +98,10 @@ class NativePlan:
         """How near the hits are, where a floor wants to know, is still to be asked."""
         return self.ask.sure is not None and not self.explain and self.again
 
+    def brought(self, answers: Sequence[Sequence[Found]]) -> dict[LegName, frozenset[str]]:
+        """The candidates of each leg, where they have been asked for."""
+        return _brought(self.ask, answers[1:]) if self.explain else {}
+
     def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
         settled = settle([(from_point(point), point.score) for point in answers[0]], lambda stored: stored.id)
@@ -124,6 +132,13 @@ class NativePlan:
 
 
 Plan = ClientPlan | NativePlan
+
+
+def _brought(ask: Ask, answers: Sequence[Sequence[Found]]) -> dict[LegName, frozenset[str]]:
+    legs: dict[LegName, frozenset[str]] = {}
+    for probe, points in zip(ask.probes, answers, strict=True):
+        legs[probe.leg] = legs.get(probe.leg, frozenset()).union(str(point.id) for point in points)
+    return legs
 
 
 def _legs(ask: Ask, found: Sequence[list[tuple[str, float]]]) -> list[Leg]:

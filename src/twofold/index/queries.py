@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from twofold.encoders.base import Vectors
 from twofold.engine.layout import Stored
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
-from twofold.fusion import Strategy, resolve
+from twofold.fusion import LegName, Strategy, resolve
 from twofold.fusion.base import shares
 from twofold.signals import Signals
 
@@ -29,6 +29,16 @@ class Floor:
     score: float
     cosine: float | None = None
     """Meaning alone is enough from here on; None if it never is."""
+
+
+@dataclass
+class Tally:
+    """What a search came across before anything was left out."""
+
+    ranked: int = 0
+    """How many documents were ranked."""
+    legs: Mapping[LegName, frozenset[str]] = field(default_factory=dict)
+    """What each leg brought, where hits are explained: only then it is brought here."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,8 @@ class Extras:
     """Why a row can't be handed out, None if it can."""
     words_of: Callable[[Stored], str] = lambda stored: stored.text
     """The text whose words find a document."""
+    tally: Tally = field(default_factory=Tally)
+    """Filled in by the search."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,13 @@ def _overridden(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
         raise InvalidQuery(wrong) from error
 
 
+def check_text(query: object) -> str:
+    """A text to look for."""
+    if not isinstance(query, str):
+        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
+    return query
+
+
 @lru_cache(maxsize=256)
 def _leaning(fusion: Strategy, meaning: float, _: float) -> Strategy:
     return fusion.with_alpha(meaning)
@@ -101,8 +120,7 @@ def check_query(
     explain: bool,
 ) -> Query:
     """Arguments of a search, checked; those that are None keep the configured value."""
-    if not isinstance(query, str):
-        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
+    query = check_text(query)
     for name, value in (("k", k), ("offset", offset)):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
             raise InvalidQuery(f"{name} must be a whole number from 0 to {_MOST:,}, got {value!r}")

@@ -22,7 +22,7 @@ from twofold.index.hits import to_hits
 from twofold.index.nature import Makeup
 from twofold.index.opening import Ready
 from twofold.index.plans import ClientPlan, NativePlan, Place, Plan, Row
-from twofold.index.queries import Floor, Query
+from twofold.index.queries import Floor, Query, Tally
 from twofold.results import Mode, Problem, SearchResult
 from twofold.text import clean_query, has_code, plain_matches, words
 from twofold.tuning import Calibration, restore
@@ -69,6 +69,8 @@ class Searcher:
             rows = yield from self._match_text(text, query, where)
             mode = "text"
             reasons.append("neither leg found anything, so the query's words were matched in the text")
+        if query.extras:
+            query.extras.tally.ranked = len(rows)
         floor = _floor(query, mode)
         fit, problems = _screened(_above(rows, floor), query)
         if problems and len(fit) < query.need and probes:  # their places go to those that come next
@@ -160,16 +162,19 @@ class Searcher:
         plan = ClientPlan(ask) if how is None else NativePlan(ask, how, query.explain, again)
         depths = list(_depths(query.config.depth, query.need))
         everything, enough = len(ask.probes) * depths[-1], query.need + spare
-        rows = yield from self._ask(plan, depths, enough if len(depths) == 1 else everything)
+        tally = query.extras.tally if query.extras and query.explain else None
+        rows = yield from self._ask(plan, depths, enough if len(depths) == 1 else everything, tally)
         if len(rows) == enough < everything and rows[query.need - 1].tie == rows[-1].tie:
             # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
-            rows = yield from self._ask(plan, depths, everything)
+            rows = yield from self._ask(plan, depths, everything, tally)
         return (yield from self._judged(rows, ask)) if isinstance(plan, NativePlan) and plan.judged_after else rows
 
-    def _ask(self, plan: Plan, depths: list[int], limit: int) -> Flow[list[Row]]:
+    def _ask(self, plan: Plan, depths: list[int], limit: int, tally: Tally | None) -> Flow[list[Row]]:
         """One batch for all depths; what a deeper one adds comes after what is already there."""
         batches = [plan.requests(depth, limit) for depth in depths]
         found = yield from calls.query(self.ready.collection, [r for batch in batches for r in batch])
+        if tally is not None:
+            tally.legs = plan.brought(found[-len(batches[-1]) :])  # the deepest
         if len(batches) == 1:
             return plan.read(found)
         answers = iter(found)

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twofold.fusion import Auto, Circumstances, Weighted
+from twofold.fusion import Auto, Circumstances, Strategy, Weighted
 from twofold.fusion.auto import PROSE, usual_alpha
 from twofold.index.encoding import HINTED
 from twofold.index.queries import Floor
 from twofold.signals.matching import Stemmer, split
 
 # The floor was measured from the alpha of prose to that of prose with a little code among it.
-_MEASURED = 0.1
+MEASURED = (round(PROSE - 0.1, 2), round(PROSE + 0.1, 2))
+"""The least and the greatest alpha that there is a floor for."""
 _MOSTLY = 0.5
 # (fewer than so many memories, alpha), the last for all others. For `auto` the best alpha was the same at every size
 # from 100 to 10,000 texts: it depends on what the texts are, not on how many there are.
@@ -34,11 +35,25 @@ def adapts(fusion: Any) -> bool:
     return fusion == "auto" or (isinstance(fusion, Auto) and not fusion.chosen)
 
 
+def name(fusion: Any) -> str:
+    """What a fusion is called, given by name or as a value."""
+    return fusion.name if isinstance(fusion, Strategy) else str(fusion)
+
+
+def learnable(fusion: Any) -> bool:
+    """Alpha is ours to choose: the fusion has no weights that somebody gave it, nor a way of its own to weigh."""
+    return adapts(fusion) or _by_size(fusion)
+
+
+def _by_size(fusion: Any) -> bool:
+    return bool(fusion == "weighted" or fusion == Weighted())
+
+
 def adaptive(fusion: Any, memories: int, to: Circumstances) -> Alpha:
     """What suits a collection like this."""
     if adapts(fusion):
         return Alpha(usual_alpha(to), _reason(to))
-    if fusion == "weighted" or fusion == Weighted():
+    if _by_size(fusion):
         value = next(alpha for size, alpha in _WEIGHTED if memories < size)
         return Alpha(value, f"adapted to {memories:,} memories")
     return Alpha(None, "the weights of the fusion")
@@ -68,7 +83,7 @@ def floor(alpha: Alpha, memories: int, *, corrected: float) -> Floor | None:
     `corrected` is the share of the query's words that a correction was found for: it scores less by as much, since the
     words that were meant count less, and both they and the mistyped ones are terms.
     """
-    if alpha.value is None or abs(alpha.value - PROSE) > _MEASURED or not memories:
+    if alpha.value is None or not MEASURED[0] <= alpha.value <= MEASURED[1] or not memories:
         return None
     score = 0.0575 * math.log10(memories)
     cosine = 0.30 + 0.06 * math.log10(max(memories, 100) / 100)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
-from twofold.errors import ConfigError
+from twofold.errors import ConfigError, TwofoldError
 from twofold.fusion import FusionLike, Strategy, resolve
 from twofold.memory.items import TRUST
 from twofold.signals import Recency, RecencyMode
@@ -27,6 +27,14 @@ class MemoryConfig(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    if not TYPE_CHECKING:  # the fields are the arguments, and that is what type checkers know
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                raise ConfigError(f"{_reasons(error)}. Change or leave it out") from error
 
     alpha: float | None = Field(default=None, ge=0, le=1)
     """From 0, words and tags only, to 1, meaning only. None: what was learned, or what suits the collection."""
@@ -74,7 +82,7 @@ class MemoryConfig(BaseModel):
     near_duplicate: float | None = Field(default=0.9, ge=0, le=1)
     """From which cosine on `remember` names memories that say nearly the same; None never looks."""
     text_fallback: bool = True
-    """When neither leg can answer, look for the query as a part of the texts."""
+    """When nothing matches, look for the query as a part of the texts. That reads all of the user's memories."""
 
     @field_validator("fusion", mode="before")
     @classmethod
@@ -117,6 +125,12 @@ KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
 """What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
 
 
+def _reasons(error: ValidationError) -> str:
+    """What is wrong with which setting."""
+    told = error.errors(include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}" for each in told)
+
+
 def settle_config(given: MemoryConfig | None, preset: Mapping[str, Any]) -> MemoryConfig:
     """What was given in code, then the environment, then the preset, then the defaults."""
     own = {} if given is None else {name: getattr(given, name) for name in given.model_fields_set}
@@ -140,15 +154,22 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
 
 def _checked(variable: str, field: str, value: str) -> Any:
     try:
-        parsed = json.loads(value) if value[0] in "[{" else value  # lists and tables are written as JSON
-        return getattr(MemoryConfig.model_validate({field: parsed}), field)
-    except (ValidationError, ValueError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        return getattr(MemoryConfig(**{field: _parsed(value)}), field)
+    except ValueError as error:
+        why = error.__cause__
+        reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else str(error)
         raise ConfigError(f"the environment variable {variable} is {value!r}: {reason}. Change or unset it") from error
 
 
-def check_trust(value: str) -> str:
-    """A level of trust, or an error that names them all."""
+def _parsed(value: str) -> Any:
+    """Lists and tables are written as JSON, and nothing at all as "none"."""
+    if value.lower() == "none":
+        return None
+    return json.loads(value) if value[0] in "[{" else value
+
+
+def check_trust(value: str, wrong: type[TwofoldError] = ConfigError) -> str:
+    """A level of trust, or an error (that of a setting, unless it stands elsewhere) that names them all."""
     if value not in TRUST:
-        raise ConfigError(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
+        raise wrong(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
     return value

@@ -316,18 +316,18 @@ class Memory:
             query: What to look for. An empty one finds nothing.
             k: How many at most; 10 unless configured.
             offset: How many of the best to skip, for the next page.
-            types: Only memories of these types.
-            tags: Only memories with these tags. An empty list filters nothing, and also keeps the query's own words
-                from being matched against tags.
+            types: Only memories of these types. An empty list filters nothing.
+            tags: Only memories with these tags, however they are spelled. An empty list filters nothing, and also
+                keeps the query's own words from being matched against tags.
             match: Whether "any" of the tags will do, or "all" are needed.
             filter: What a memory must fulfil, as {"category": "infra", "project": "rathole"}: a memory's own fields by
                 their names, and those of your metadata by theirs.
-            alpha: From 0, words and tags only, to 1, meaning only.
+            alpha: From 0, words and tags only, to 1, meaning only: the order of the cosines, without any signal.
             fusion: How meaning and words become one score.
             depth: How many candidates each leg brings.
-            min_score: Leave out memories below this final score.
+            min_score: Leave out memories below this final score; 0 leaves out none. As configured if not given.
             since: Only memories created at this moment or later.
-            until: Only memories created at this moment or earlier.
+            until: Only memories created at this moment or earlier; a day counts to its end.
             min_trust: The least trust a memory may have: "web", "tool", "agent", "user" or "system".
             signals: False ranks by meaning and words alone.
             touch: Count this recall; as configured if not given.
@@ -385,13 +385,12 @@ class Memory:
             tags: Only memories with one of these tags.
             filter: What a memory must fulfil, as for `recall`.
             since: Only memories created at this moment or later.
-            until: Only memories created at this moment or earlier.
+            until: Only memories created at this moment or earlier; a day counts to its end.
             superseded: Also those that newer memories have replaced.
         """
-        conditions = recalling.conditions(recalling.Recall("", types=types, tags=tags, filter=filter, since=since,
-                                                           until=until), None)  # fmt: skip
+        asked = recalling.Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
         shelves: tuple[Shelf, ...] = MEMORIES if superseded else ("memory",)
-        return lambda s: listing.newest_after_touches(s, self._keeper, self._scope, shelves, conditions, limit, after)
+        return lambda s: recalling.listed(s, self._keeper, self._scope, shelves, asked, limit, after)
 
     list = blocking(_list)
     alist = awaiting(_list)
@@ -438,7 +437,7 @@ class Memory:
             query: Words to look for.
             day: One day, as a date or "2026-02-21".
             since: From this moment on.
-            until: Up to this moment.
+            until: Up to this moment; a day counts to its end.
             limit: How many at most.
             after: The `next` of the page before; without a query only.
         """

@@ -17,6 +17,7 @@ from twofold.index.searching import Searcher
 from twofold.memory.fields import condition
 from twofold.memory.ids import is_memory_id, several
 from twofold.memory.keeper import Keeper
+from twofold.memory.learning import drop_orphans
 from twofold.memory.scope import EVERYTHING, Scope, Shelf
 
 _SHELVES: tuple[Shelf, ...] = ("memory", "superseded", "log")
@@ -38,6 +39,7 @@ def forget(
     where = _where(scope, ids, given, source, everything)
     counted = compile_filter(scope.where(_SHELVES)) if everything else where
     number = yield from keeper.alone(scope.user, _delete(searcher, where, counted))
+    yield from drop_orphans(searcher.ready, scope)
     keeper.forget_vocabulary(scope.user)
     return number
 

@@ -30,6 +30,8 @@ class Learned:
     """The share of pairs (useful memory, other memory) that the defaults put in the right order."""
     after: float
     """The same share with what was learned."""
+    fusion: str = "auto"
+    """The fusion that alpha was learned for: another one has another scale."""
 
     def as_payload(self) -> dict[str, Any]:
         """The fields as they are stored."""
@@ -38,7 +40,7 @@ class Learned:
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Learned:
         """Read them back."""
-        return cls(**{name: payload[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: payload[name] for name in cls.__dataclass_fields__ if name != "fusion" or name in payload})
 
     @property
     def sound(self) -> bool:
@@ -55,11 +57,21 @@ class Learned:
 
 
 def read(ready: Ready, scope: Scope) -> Flow[Learned | None]:
-    """What was learned for a scope, None if nothing was."""
-    rows = yield from calls.retrieve(ready.collection, [row_id(scope)])
+    """What was learned for a scope, or else for the wider ones that it is a part of; None if nothing was."""
+    rows = yield from calls.retrieve(ready.collection, [row_id(each) for each in scope.wider()])
     stored = [from_point(row) for row in rows]
-    own = [each for each in stored if scope.holds(each.metadata, ("learned",))]
-    return _readable(own[0].metadata.get("learned"), scope) if own else None
+    for each in scope.wider():
+        own = [row for row in stored if row.point == row_id(each) and each.holds(row.metadata, ("learned",))]
+        found = _readable(own[0].metadata.get("learned"), each) if own else None
+        if found is not None:
+            return found
+    return None
+
+
+def exists(ready: Ready, scope: Scope) -> Flow[bool]:
+    """Something was learned for this very scope."""
+    rows = yield from calls.retrieve(ready.collection, [row_id(scope)])
+    return any(scope.holds(from_point(row).metadata, ("learned",)) for row in rows)
 
 
 def _readable(payload: Any, scope: Scope) -> Learned | None:

@@ -2,14 +2,14 @@
 
 Every judgement says: this memory should have come before (or after) the others that the same query found. `learn`
 looks for the settings that put most of these pairs in order, and goes only part of the way from the defaults to them,
-the further the more judgements there are.
+the further the more judgements there are. Where that puts no more pairs in order than the defaults do, they stay.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import product
 from typing import Any
@@ -23,14 +23,16 @@ from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import Stored, to_point
 from twofold.errors import InvalidQuery
 from twofold.index.access import only
+from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
+from twofold.memory import alpha as alphas
 from twofold.memory import learned, writing
-from twofold.memory.alpha import adaptive
 from twofold.memory.config import MemoryConfig
+from twofold.memory.ids import is_memory_id
 from twofold.memory.keeper import Keeper
 from twofold.memory.learned import Learned
 from twofold.memory.listing import everything
-from twofold.memory.recalling import Recall, recall
+from twofold.memory.recalling import Recall, has_floor, recall
 from twofold.memory.scope import MEMORIES, Scope
 from twofold.results import Explanation
 
@@ -61,10 +63,12 @@ def feedback(searcher: Searcher, keeper: Keeper, scope: Scope, judgement: Judgem
     """Store a judgement. Of several on the same query and memory the last counts."""
     if not isinstance(judgement.query, str) or not judgement.query.strip():
         raise InvalidQuery(f"feedback is about a query, got {judgement.query!r}")
+    if not isinstance(judgement.useful, bool):  # "no" would count as a yes
+        raise InvalidQuery(f"useful must be True or False, got {judgement.useful!r}")
     found = yield from writing.find(searcher.ready, scope, [judgement.memory], MEMORIES)
     writing.require(found, judgement.memory, scope)
     identity = scope.identity("feedback", [judgement.query, judgement.memory])
-    fields = {"query": judgement.query, "memory": judgement.memory, "useful": bool(judgement.useful)}
+    fields = {"query": judgement.query, "memory": judgement.memory, "useful": judgement.useful}
     yield from _put(searcher, identity, {**scope.fields("feedback"), "feedback": fields, **_now()})
 
 
@@ -91,23 +95,56 @@ def learn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[Learned | No
         used += len(said.keys() & rows_of.keys())
     if not pairs:
         return None
-    known = yield from keeper.vocabulary(searcher, scope)
-    usual = adaptive("auto", known.memories, (yield from searcher.circumstances("")))
-    default = (usual.value or 0.0, keeper.config.tag_weight, keeper.config.recency_share)
-    result = fit(pairs, default, used)
+    config = keeper.config
+    usual = yield from _usual_alpha(searcher, keeper, scope)
+    result = fit(pairs, (usual, config.tag_weight, config.recency_share), used, _reach(searcher.ready, config, usual))
+    result = replace(result, fusion=config.fusion.name)
     metadata = {**scope.fields("learned"), "learned": result.as_payload(), **_now()}
     yield from _put(searcher, learned.row_id(scope), metadata)
     keeper.forget_vocabulary(scope.user)
     return result
 
 
+def _usual_alpha(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[float]:
+    """How much meaning counts as long as nothing was learned."""
+    fusion = keeper.config.fusion
+    if searcher.tuned is not None and alphas.adapts(fusion):
+        return searcher.tuned.alpha
+    known = yield from keeper.vocabulary(searcher, scope)
+    usual = alphas.adaptive(fusion, known.memories, (yield from searcher.circumstances("", scope.where(("memory",)))))
+    return fusion.alpha if usual.value is None else usual.value
+
+
+def _reach(ready: Ready, config: MemoryConfig, usual: float) -> tuple[float, float]:
+    """The least and the greatest alpha that may be learned.
+
+    Where off-topic queries are answered with nothing that has to stay so, and the floor holds for some alphas only.
+    """
+    low, high = alphas.MEASURED
+    if not alphas.learnable(config.fusion):
+        return usual, usual
+    return (low, high) if has_floor(config, ready, config.fusion) and low <= usual <= high else (0.0, 1.0)
+
+
 def unlearn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[bool]:
     """Take back what was learned; the feedback stays. False if nothing was learned."""
-    found = yield from learned.read(searcher.ready, scope)
-    if found is not None:
+    found = yield from learned.exists(searcher.ready, scope)
+    if found:
         yield from calls.delete(searcher.ready.collection, only([learned.row_id(scope)]))
         keeper.forget_vocabulary(scope.user)
-    return found is not None
+    return found
+
+
+def drop_orphans(ready: Ready, scope: Scope) -> Flow[None]:
+    """Delete what a user said about memories that are gone: it holds queries, and teaches nothing any more."""
+    rows = yield from everything(ready, Scope(scope.user).where(("feedback",)))
+    about = {row.point: judgement.memory for row in rows if (judgement := _read(row)) is not None}
+    ids = [memory for memory in dict.fromkeys(about.values()) if is_memory_id(memory)]
+    points = (yield from calls.retrieve(ready.collection, ids)) if ids else []
+    there = {str(point.id) for point in points}
+    gone = [row for row, memory in about.items() if memory not in there]
+    if gone:
+        yield from calls.delete(ready.collection, only(gone))
 
 
 def _read(row: Stored) -> Judgement | None:
@@ -148,21 +185,22 @@ def _row(why: Explanation, config: MemoryConfig) -> Row:
     return np.array([why.semantic_part / _HALF, why.lexical_part / _HALF, tags, fresh, rest])
 
 
-def fit(pairs: Sequence[tuple[Row, Row, float]], default: tuple[float, float, float], judgements: int) -> Learned:
-    """The best settings of a grid, drawn back towards the defaults."""
+def fit(
+    pairs: Sequence[tuple[Row, Row, float]],
+    default: tuple[float, float, float],
+    judgements: int,
+    reach: tuple[float, float] = (0.0, 1.0),
+) -> Learned:
+    """The best settings of a grid, drawn back towards the defaults; those where it puts nothing in better order."""
     ahead, behind = (np.array([pair[n] for pair in pairs]) for n in (0, 1))
     weights = np.array([pair[2] for pair in pairs])
     best = max(product(_ALPHAS, _TAGS, _AGES), key=lambda s: _fitness(ahead, behind, weights, s, default))
     trust = judgements / (judgements + _HALF_TRUSTED)
     alpha, tags, age = (round(old + trust * (new - old), 4) for old, new in zip(default, best, strict=True))
-    return Learned(
-        alpha=alpha,
-        tag_weight=tags,
-        recency_share=age,
-        judgements=judgements,
-        before=_in_order(ahead, behind, weights, default),
-        after=_in_order(ahead, behind, weights, (alpha, tags, age)),
-    )
+    moved = (min(max(alpha, reach[0]), reach[1]), tags, age)
+    before, after = (_in_order(ahead, behind, weights, settings) for settings in (default, moved))
+    kept, share = (moved, after) if after > before else (default, before)
+    return Learned(*kept, judgements=judgements, before=before, after=share)
 
 
 def _scores(rows: Row, settings: tuple[float, float, float]) -> Row:

@@ -13,8 +13,7 @@ from twofold.index.searching import Searcher
 from twofold.memory import listing, writing
 from twofold.memory.items import MemoryPage
 from twofold.memory.keeper import Keeper
-from twofold.memory.layout import as_moment
-from twofold.memory.recalling import Recall, between, recall
+from twofold.memory.recalling import Recall, between, latest, moment, recall
 from twofold.memory.scope import Scope
 from twofold.memory.writing import Draft
 
@@ -62,8 +61,8 @@ def _within(day: Any, since: Any, until: Any) -> tuple[Any, Any]:
     if day is None:
         return since, until
     start, end = _bounds(day)
-    low = start if since is None else max(start, as_moment(since, "since"))
-    return low, end if until is None else min(end, as_moment(until, "until"))
+    low = start if since is None else max(start, moment(since, "since"))
+    return low, end if until is None else min(end, latest(until))
 
 
 def _on(day: Any) -> Node | None:
@@ -71,5 +70,5 @@ def _on(day: Any) -> Node | None:
 
 
 def _bounds(day: Any) -> tuple[Any, Any]:
-    start = as_moment(day, "day").replace(hour=0, minute=0, second=0, microsecond=0)
+    start = moment(day, "day").replace(hour=0, minute=0, second=0, microsecond=0)
     return start, start + timedelta(days=1, microseconds=-1)

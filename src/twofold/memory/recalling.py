@@ -6,33 +6,40 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 from twofold.encoders import bundled
-from twofold.engine.flow import Flow
+from twofold.encoders.base import Sparse
+from twofold.encoders.bm25 import BM25
+from twofold.engine import calls
+from twofold.engine.filters import compile_filter
+from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import Stored
+from twofold.engine.requests import Ask, Probe
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import Node
-from twofold.filters.nodes import All, AnyOf, Between, Equals
-from twofold.fusion import Circumstances, Strategy
+from twofold.filters.nodes import All, AnyOf, Between
+from twofold.fusion import Auto, Circumstances, LegName, Strategy
 from twofold.fusion.base import shares
+from twofold.index.encoding import HINTED
 from twofold.index.opening import Ready
-from twofold.index.queries import Extras, Floor, Query, check_query
+from twofold.index.queries import Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher
 from twofold.memory import alpha as alphas
-from twofold.memory import substring, writing
+from twofold.memory import listing, substring, writing
 from twofold.memory.alpha import Alpha
 from twofold.memory.config import MemoryConfig, check_trust
 from twofold.memory.fields import condition
-from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryResult
+from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryPage, MemoryResult
 from twofold.memory.keeper import Keeper, stemmer
 from twofold.memory.layout import Screen, as_moment, as_tags, lexical_text, to_item
 from twofold.memory.learned import Learned
 from twofold.memory.scope import MEMORIES, Scope, Shelf
 from twofold.memory.vocabulary import Vocabulary
 from twofold.results import Hit, SearchResult
-from twofold.signals import Lexicon, Match, Signals, match_tags
+from twofold.signals import Lexicon, Named, Signals, match_tags
+from twofold.signals.matching import terms
 from twofold.signals.typos import Words, corrections
 from twofold.text import says_something
 
@@ -72,34 +79,36 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     began = time.perf_counter()
     config = keeper.config
     reasons: list[str] = []
+    check_text(asked.query)
     known = yield from _known(searcher, keeper, scope, reasons)
     learned = known.learned if asked.learned else None
-    where = scope.where((asked.shelf,), *conditions(asked, config))
+    where = scope.where((asked.shelf,), *conditions(asked, config, known.lexicon))
     to = yield from searcher.circumstances(asked.query, scope.where((asked.shelf,)))
     chosen = _alpha(asked, config, learned, known, searcher.tuned, to)
-    signals, meant = _read(asked, known, searcher, config, learned, reasons)
+    meant = yield from _meant(asked, known, searcher, config, scope, reasons)
+    signals = _read(asked, known, meant, config, learned, reasons)
     query = _query(asked, keeper, where, chosen)
     screen = Screen()
     extras = Extras(
         signals=signals,
         hint=" ".join(meant.values()),
-        named=" ".join(str(match.value) for match in signals.matches if match.weight >= _RARE),
+        named=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE),
         hidden=("words",),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
-        floor=_floor(chosen, known, searcher.ready, config, asked.query, meant),
+        floor=_floor(asked, chosen, known, searcher.ready, config, meant),
         screen=screen,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
     watched = log.isEnabledFor(logging.INFO)
     query = replace(query, extras=extras, explain=asked.explain or watched)
     found = yield from searcher.search(query)
-    if found.mode == "text" and not found.hits and config.text_fallback:
+    if query.text and query.k and not extras.tally.ranked and config.text_fallback:
         found = yield from substring.search(searcher.ready, query, where, found)
     memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
     found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
-    result = _result(found, memories, asked, chosen, signals.matches, meant)
+    result = _result(found, memories, asked, chosen, signals.named, meant)
     if watched:
-        _log(found, result, time.perf_counter() - began)
+        _log(extras.tally.legs, result, time.perf_counter() - began)
     return result
 
 
@@ -122,6 +131,21 @@ def similar(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, k: 
     result = yield from recall(searcher, keeper, scope, Recall(item.text, k=k + 1, alpha=1.0, signals=False))
     others = tuple(hit for hit in result if hit.id != identity)[:k]
     return replace(result, hits=others)
+
+
+def listed(
+    searcher: Searcher,
+    keeper: Keeper,
+    scope: Scope,
+    shelves: Sequence[Shelf],
+    asked: Recall,
+    limit: int,
+    after: str | None,
+) -> Flow[MemoryPage]:
+    """A page of memories, newest first."""
+    known = (yield from keeper.vocabulary(searcher, scope)) if asked.tags else None
+    wanted = conditions(asked, None, known.lexicon if known else None)
+    return (yield from listing.newest_after_touches(searcher, keeper, scope, shelves, wanted, limit, after))
 
 
 def get(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str) -> Flow[MemoryItem | None]:
@@ -147,25 +171,34 @@ def _query(asked: Recall, keeper: Keeper, where: Node, chosen: Alpha) -> Query:
     )
 
 
-def conditions(asked: Recall, config: MemoryConfig | None) -> list[Node | None]:
+def conditions(asked: Recall, config: MemoryConfig | None, lexicon: Lexicon | None = None) -> list[Node | None]:
     """What was asked for besides the query, as filters."""
     trust = asked.min_trust or (config.min_trust if config else None)
+    types = _names(asked.types, "types")
     return [
-        None if asked.types is None else AnyOf("type", _names(asked.types, "types")),
-        _tag_filter(asked.tags, asked.match),
+        AnyOf("type", types) if types else None,
+        _tag_filter(asked.tags, asked.match, lexicon),
         condition(asked.filter),
         between("created", asked.since, asked.until),
-        None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust)) :]),
+        None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
     ]
 
 
-def _tag_filter(tags: Sequence[str] | str | None, match: str) -> Node | None:
+def _tag_filter(tags: Sequence[str] | str | None, match: str, lexicon: Lexicon | None) -> Node | None:
+    """One of the tags, or all of them, each in any spelling that the memories have."""
     if match not in ("any", "all"):
         raise InvalidQuery(f"match must be 'any' or 'all', got {match!r}")
-    wanted = _names(tags, "tags")
+    wanted = [_spellings(tag, lexicon) for tag in _names(tags, "tags")]
     if not wanted:
         return None
-    return AnyOf("tags", wanted) if match == "any" else All(tuple(Equals("tags", tag) for tag in wanted))
+    if match == "any":
+        return AnyOf("tags", tuple(dict.fromkeys(each for spellings in wanted for each in spellings)))
+    return All(tuple(AnyOf("tags", spellings) for spellings in wanted))
+
+
+def _spellings(tag: str, lexicon: Lexicon | None) -> tuple[str, ...]:
+    known = lexicon.spellings("tags", tag) if lexicon is not None else ()
+    return tuple(dict.fromkeys([tag, *map(str, known)]))
 
 
 def _names(given: Sequence[str] | str | None, what: str) -> tuple[str, ...]:
@@ -179,12 +212,32 @@ def between(field: str, since: Any, until: Any) -> Node | None:
     """A condition on a date; None if no bound is given."""
     if since is None and until is None:
         return None
+    low = None if since is None else moment(since, "since")
+    return Between(field, gte=low, lte=None if until is None else latest(until))
+
+
+def latest(until: Any) -> datetime:
+    """The last moment that is meant by "until": a day is over when it ends."""
+    last = moment(until, "until")
+    return last + timedelta(days=1, microseconds=-1) if _is_day(until) else last
+
+
+def _is_day(value: Any) -> bool:
+    if not isinstance(value, str):
+        return not isinstance(value, datetime)
     try:
-        low = None if since is None else as_moment(since, "since")
-        high = None if until is None else as_moment(until, "until")
+        date.fromisoformat(value.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def moment(value: Any, name: str) -> datetime:
+    """A bound of a search in time."""
+    try:
+        return as_moment(value, name)
     except ValueError as error:
         raise FilterError(str(error)) from error
-    return Between(field, gte=low, lte=high)
 
 
 def _known(searcher: Searcher, keeper: Keeper, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
@@ -198,25 +251,72 @@ def _known(searcher: Searcher, keeper: Keeper, scope: Scope, reasons: list[str])
         return Vocabulary(Lexicon(stemmer(searcher.ready)), Words(), 0, 0, ())
 
 
+def _meant(
+    asked: Recall, known: Vocabulary, searcher: Searcher, config: MemoryConfig, scope: Scope, reasons: list[str]
+) -> Flow[dict[str, str]]:
+    """What words that no memory has may mean."""
+    if not config.typos or asked.shelf != "memory":
+        return {}
+    try:
+        meant = corrections(asked.query, known.words, stemmer(searcher.ready))
+    except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
+        _unread(error, reasons)
+        return {}
+    there = (yield from _there(searcher.ready, scope, list(meant))) if meant else set()
+    return {word: other for word, other in meant.items() if word not in there}
+
+
+def _there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
+    """Which words some memory has after all: of a long text not every word is kept for comparing."""
+    if not isinstance(ready.sparse, BM25):  # a model that knows related words finds something for every word
+        return set()
+    embed, where = ready.sparse.embed_query, compile_filter(scope.where(("memory",)))
+    try:
+        vectors: list[Sparse] = yield Work(lambda: [embed(word) for word in words])
+    except Exception:  # the search will meet it too, and report it
+        return set()
+    asks = [Ask(Auto(), [Probe("lexical", vector)], where, None) for vector in vectors]
+    found = yield from calls.query(ready.collection, [ask.leg(ask.probes[0], 1, payload=False) for ask in asks])
+    return {word for word, points in zip(words, found, strict=True) if points}
+
+
 def _read(
     asked: Recall,
     known: Vocabulary,
-    searcher: Searcher,
+    meant: Mapping[str, str],
     config: MemoryConfig,
     learned: Learned | None,
     reasons: list[str],
-) -> tuple[Signals, dict[str, str]]:
-    """What the query names, what its unknown words may mean, and how the signals count."""
-    matches: tuple[Match, ...] = ()
-    meant: dict[str, str] = {}
+) -> Signals:
+    """What the query names, and how the signals count."""
+    on = asked.signals and not _meaning_only(asked, config)
+    named: tuple[Named, ...] = ()
     try:
-        if asked.signals and asked.tags is None and config.tag_weight:
-            matches = match_tags(asked.query, known.lexicon, known.memories)
-        if config.typos and asked.shelf == "memory":
-            meant = corrections(asked.query, known.words, stemmer(searcher.ready))
-    except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
-        _note(f"the query's words could not be compared with tags: {type(error).__name__}: {error}", reasons)
-    return build_signals(config, learned, matches, on=asked.signals, typed=asked.alpha is None), meant
+        if on and asked.tags is None and config.tag_weight:
+            named = _named(asked.query, meant, known)
+    except Exception as error:  # as above
+        _unread(error, reasons)
+    return build_signals(config, learned, named, on=on, typed=asked.alpha is None)
+
+
+def _meaning_only(asked: Recall, config: MemoryConfig) -> bool:
+    """Somebody asked for pure vector search. That is the order of the cosines, and nothing else."""
+    return (config.alpha if asked.alpha is None else asked.alpha) == 1
+
+
+def _named(query: str, meant: Mapping[str, str], known: Vocabulary) -> tuple[Named, ...]:
+    """What the query names, and at less weight what it would name without its slips."""
+    named = match_tags(query, known.lexicon, known.memories)
+    if not meant:
+        return named
+    corrected = " ".join(meant.get(word, word) for word in terms(query))
+    seen = {each.matches for each in named}
+    more = [each for each in match_tags(corrected, known.lexicon, known.memories) if each.matches not in seen]
+    return (*named, *(replace(each, weight=HINTED * each.weight) for each in more))
+
+
+def _unread(error: Exception, reasons: list[str]) -> None:
+    _note(f"the query's words could not be compared with tags: {type(error).__name__}: {error}", reasons)
 
 
 def _note(reason: str, reasons: list[str]) -> None:
@@ -225,7 +325,7 @@ def _note(reason: str, reasons: list[str]) -> None:
 
 
 def build_signals(
-    config: MemoryConfig, learned: Learned | None, matches: tuple[Match, ...], *, on: bool = True, typed: bool = True
+    config: MemoryConfig, learned: Learned | None, named: tuple[Named, ...], *, on: bool = True, typed: bool = True
 ) -> Signals:
     """The signals as configured, or all of them neutral."""
     now = _this_minute()
@@ -238,7 +338,7 @@ def build_signals(
     own_tags = learned is not None and "tag_weight" not in config.model_fields_set
     return Signals(
         now=now,
-        matches=matches,
+        named=named,
         tag_weight=learned.tag_weight if learned is not None and own_tags else config.tag_weight,
         recency=age,
         popularity=config.popularity,
@@ -255,14 +355,22 @@ def _this_minute() -> datetime:
 
 
 def _floor(
-    chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, query: str, meant: Mapping[str, str]
+    asked: Recall, chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, meant: Mapping[str, str]
 ) -> Floor | None:
-    measured = not config.type_alpha and ready.dense.name == bundled.NAME
-    wanted = config.min_score == "auto" and measured
-    if not wanted:
+    if not has_floor(config, ready, _fusion(asked, config)):
         return None
-    corrected = alphas.share_corrected(query, meant, stemmer(ready))
+    corrected = alphas.share_corrected(asked.query, meant, stemmer(ready))
     return alphas.floor(chosen, known.memories, corrected=corrected)
+
+
+def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
+    """A floor is wanted, and it was measured for this model and fusion; for which alphas, `alphas.floor` knows."""
+    measured = not config.type_alpha and ready.dense.name == bundled.NAME and alphas.adapts(fusion)
+    return config.min_score == "auto" and measured
+
+
+def _fusion(asked: Recall, config: MemoryConfig) -> Any:
+    return config.fusion if asked.fusion is None else asked.fusion
 
 
 def _crowded(known: Vocabulary) -> bool:
@@ -284,8 +392,8 @@ def _alpha(
         return Alpha(asked.alpha, "given with the call")
     if config.alpha is not None:
         return Alpha(config.alpha, config.alpha_reason)
-    fusion = config.fusion if asked.fusion is None else asked.fusion
-    if learned is not None and alphas.adapts(fusion):
+    fusion = _fusion(asked, config)
+    if learned is not None and alphas.learnable(fusion) and alphas.name(fusion) == learned.fusion:
         return Alpha(learned.alpha, learned.reason)
     if tuned is not None and alphas.adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
@@ -297,7 +405,7 @@ def _result(
     memories: Sequence[MemoryItem],
     asked: Recall,
     chosen: Alpha,
-    matches: tuple[Match, ...],
+    named: tuple[Named, ...],
     meant: dict[str, str],
 ) -> MemoryResult:
     return MemoryResult(
@@ -308,7 +416,7 @@ def _result(
         problems=found.problems,
         alpha=chosen.value,
         alpha_reason=chosen.reason,
-        tags=tuple(str(match.value) for match in matches),
+        tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),
         corrections=meant,
     )
 
@@ -318,14 +426,14 @@ def _hit(hit: Hit, memory: MemoryItem, explain: bool, chosen: Alpha) -> MemoryHi
     return MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory)
 
 
-def _log(found: SearchResult, result: MemoryResult, seconds: float) -> None:
-    """Once for every search, for those who listen."""
-    told = [hit.explanation for hit in found.hits if hit.explanation]
+def _log(legs: Mapping[LegName, frozenset[str]], result: MemoryResult, seconds: float) -> None:
+    """Once for every search, for those who listen: what each leg brought, and what was handed out."""
+    dense, lexical = (legs.get(leg, frozenset()) for leg in ("dense", "lexical"))
     facts = {
         "hits": len(result),
-        "by_meaning": sum(each.semantic_rank is not None for each in told),
-        "by_words": sum(each.lexical_rank is not None for each in told),
-        "by_words_only": sum(each.semantic_rank is None and each.lexical_rank is not None for each in told),
+        "by_meaning": len(dense),
+        "by_words": len(lexical),
+        "by_words_only": len(lexical - dense),
         "alpha": result.alpha,
         "mode": result.mode,
         "milliseconds": round(seconds * 1000, 2),

@@ -61,6 +61,11 @@ class Scope:
         """What is written in that scope is there for this one."""
         return self.user == user and self.agent in (None, agent) and self.session in (None, session)
 
+    def wider(self) -> tuple[Scope, ...]:
+        """This scope and those that it is a part of, the narrowest first."""
+        all_of_them = (self, Scope(self.user, self.agent), Scope(self.user, None, self.session), Scope(self.user))
+        return tuple(dict.fromkeys(all_of_them))
+
     def identity(self, shelf: str, content: object) -> str:
         """An id for this content, in this scope: the same every time, and no other scope can come by it."""
         parts = json.dumps([self.user, self.agent, self.session, shelf, content], ensure_ascii=True)

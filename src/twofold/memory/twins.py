@@ -45,6 +45,7 @@ def _introduce(method: Any, make: Callable[..., Any], prefix: str) -> None:
     """Under its public name, with what it really returns."""
     name = make.__name__.lstrip("_")
     method.__name__, method.__qualname__ = f"{prefix}{name}", f"Memory.{prefix}{name}"
+    make.__qualname__ = f"Memory.{name}"  # Python's own errors about arguments name it
     signature = inspect.signature(make)
     returned = str(signature.return_annotation).removeprefix("Op[").removesuffix("]")
     method.__signature__ = signature.replace(return_annotation=returned)

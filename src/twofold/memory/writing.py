@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from twofold.documents import Record, check
@@ -101,7 +102,7 @@ _CHECKS: dict[str, Any] = {
     "tags": as_tags,
     "metadata": _mapping,
     "source": _text("source"),
-    "trust": check_trust,
+    "trust": partial(check_trust, wrong=InvalidDocument),
     "pinned": _flag,
     "importance": as_importance,
     "created": lambda value: as_moment(value, "created"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twofold.signals.factors import Factors, Recency, RecencyMode
-from twofold.signals.facts import Facts, Match
+from twofold.signals.facts import Facts, Match, Named
 from twofold.signals.matching import Lexicon, fold, match_tags
 from twofold.signals.signals import TAGS_FOR_BOOST, Signals, Weighed
 
@@ -13,6 +13,7 @@ __all__ = [
     "Facts",
     "Lexicon",
     "Match",
+    "Named",
     "Recency",
     "RecencyMode",
     "Signals",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,8 +16,6 @@ class Match:
 
     field: str
     value: Value
-    weight: float = dataclass_field(default=1.0, compare=False)
-    """How much it says that a memory has it, from 0 to 1."""
 
     def holds(self, metadata: Mapping[str, Any]) -> bool:
         """The memory has this value, or it is among those it has."""
@@ -26,6 +23,20 @@ class Match:
         for part in self.field.split("."):
             found = found.get(part) if isinstance(found, Mapping) else None
         return _equal(found, self.value) or (isinstance(found, list) and any(_equal(f, self.value) for f in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Something that the query names once, however memories spell it: rathole, Rathole; 2014, "2014"."""
+
+    matches: tuple[Match, ...]
+    """The fields and spellings that it has in the memories. One of them is enough."""
+    weight: float = 1.0
+    """How much it says that a memory has it, from 0 to 1."""
+
+    def found(self, metadata: Mapping[str, Any]) -> tuple[Match, ...]:
+        """What of it a memory has."""
+        return tuple(match for match in self.matches if match.holds(metadata))
 
 
 def _equal(stored: object, wanted: Value) -> bool:

@@ -6,12 +6,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from twofold.signals.facts import Match, Value
+from twofold.signals.facts import Match, Named, Value
 
 _WORD = re.compile(r"[^\W_]+")
+_TERM = re.compile(r"[^\W_]+(?:(?:\+\+|#)(?!\w))?")
 Stem: TypeAlias = str
 Stemmer: TypeAlias = Callable[[str], Stem | None]
 """The stem of a word; None for a stop word."""
@@ -30,6 +31,11 @@ def split(text: str) -> list[str]:
     return _WORD.findall(fold(text))
 
 
+def terms(text: str) -> list[str]:
+    """The words of a tag, or of a query that may name one: like `split`, but "c++" and "c#" are no "c"."""
+    return _TERM.findall(fold(text))
+
+
 @dataclass
 class Lexicon:
     """The tags and field values that exist, by the stems they consist of."""
@@ -45,7 +51,7 @@ class Lexicon:
         One that consists of stop words only can't be told from ordinary speech, and is left out.
         """
         for value, count in (values if isinstance(values, Mapping) else dict.fromkeys(values, 1)).items():
-            words = split(str(value))
+            words = terms(str(value))
             stems = self.stems(words)
             if any(self.stem(word) is not None for word in words):
                 # A new table each time: others may be reading the old one.
@@ -54,33 +60,62 @@ class Lexicon:
                 self.longest = max(self.longest, len(stems))
 
     def stems(self, words: Sequence[str]) -> tuple[Stem, ...]:
-        """The stems of words; a stop word stands for itself."""
-        return tuple(self.stem(word) or word for word in words)
+        """The stems of words; a stop word stands for itself, and so does what has a sign at its end."""
+        return tuple((word[-1].isalnum() and self.stem(word)) or word for word in words)
+
+    def spellings(self, field_name: str, value: str) -> tuple[Value, ...]:
+        """The values of a field that are the same words as this one, whatever their capitals, accents and hyphens."""
+        words = terms(value)
+        known = self.entries.get(self.stems(words), {})
+        return tuple(each.value for each in known if each.field == field_name and terms(str(each.value)) == words)
 
 
-def match_tags(query: str, lexicon: Lexicon, memories: int) -> tuple[Match, ...]:
+def match_tags(query: str, lexicon: Lexicon, memories: int) -> tuple[Named, ...]:
     """What the query names, in its order. Several words can make one tag, written "ci cd", "ci-cd" or "ci_cd".
 
-    A tag that few of the memories have says more than one that most of them have. And a tag was chosen to be found by,
-    while a type such as "note" or "rule" may just be a word of the sentence: it counts by how much of the query the
-    named fields make up.
+    All spellings of one tag are one: the query named it once. Of the tags within a longer one only the longer is meant:
+    "machine learning" is about neither machines nor learning. A tag that few of the memories have says more than one
+    that most of them have. And a tag was chosen to be found by, while a type such as "note" or "rule" may just be a
+    word of the sentence: it counts by how much of the query the named fields make up.
     """
-    words = split(query)
+    words = terms(query)
     stems = lexicon.stems(words)
-    found: dict[Match, int] = {}
-    covered: set[int] = set()
-    for start in range(len(stems)):
-        for length in range(1, min(lexicon.longest, len(stems) - start) + 1):
-            named = lexicon.entries.get(stems[start : start + length], {})
-            found.update(named)
-            if any(match.field != "tags" for match in named):
-                covered.update(range(start, start + length))
+    spans = _longest(stems, lexicon)
+    covered = {place for span, known in spans if any(match.field != "tags" for match in known) for place in span}
     telling = sum(lexicon.stem(word) is not None for word in words)
     share = min(1.0, len(covered) / telling) if telling else 0.0
-    return tuple(
-        replace(match, weight=rarity(count, memories) * (1.0 if match.field == "tags" else share))
-        for match, count in found.items()
-    )
+    found: dict[tuple[Stem, ...], dict[Match, int]] = {}
+    for span, known in spans:
+        found.setdefault(stems[span.start : span.stop], {}).update(known)
+    return tuple(Named(tuple(known), _telling(known, memories, share)) for known in found.values())
+
+
+def _telling(known: Mapping[Match, int], memories: int, share: float) -> float:
+    """How much it says that a memory has something: `share` of it where it is in no tag."""
+    counts: dict[str, int] = {}
+    for match, count in known.items():  # a memory has one spelling of a tag, but maybe the same as tag and as type
+        counts[match.field] = counts.get(match.field, 0) + count
+    return rarity(max(counts.values()), memories) * (1.0 if "tags" in counts else share)
+
+
+def _longest(stems: tuple[Stem, ...], lexicon: Lexicon) -> list[tuple[range, dict[Match, int]]]:
+    """Where the query names something, and what, in its order; of each field nothing within something longer."""
+    taken: dict[str, list[range]] = {}
+    found: list[tuple[range, dict[Match, int]]] = []
+    for length in range(min(lexicon.longest, len(stems)), 0, -1):
+        for start in range(len(stems) - length + 1):
+            span = range(start, start + length)
+            named = lexicon.entries.get(stems[start : span.stop], {})
+            free = {match: n for match, n in named.items() if not _within(span, taken.get(match.field, ()))}
+            if free:
+                found.append((span, free))
+                for name in {match.field for match in free}:
+                    taken.setdefault(name, []).append(span)
+    return sorted(found, key=lambda each: (each[0].start, len(each[0])))
+
+
+def _within(span: range, others: Iterable[range]) -> bool:
+    return any(other.start <= span.start and span.stop <= other.stop and len(span) < len(other) for other in others)
 
 
 def rarity(count: int, memories: int) -> float:

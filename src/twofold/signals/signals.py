@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from twofold.signals.factors import Factors, Recency, importance, popularity
-from twofold.signals.facts import Facts, Match
+from twofold.signals.facts import Facts, Match, Named
 
 TAGS_FOR_BOOST = 3
 _BOOST = 1.5
@@ -32,7 +32,7 @@ class Signals:
     """
 
     now: datetime
-    matches: tuple[Match, ...] = ()
+    named: tuple[Named, ...] = ()
     """The tags and field values that the query names."""
     tag_weight: float = 1.0
     """Of the weight of words: what a memory gains that has everything the query names."""
@@ -48,15 +48,17 @@ class Signals:
     @property
     def tag_share(self) -> float:
         """What tags add at most, as a share of the words' weight: half as much again where the query names many."""
-        return self.tag_weight * (_BOOST if len(self.matches) >= TAGS_FOR_BOOST else 1.0) if self.matches else 0.0
+        return self.tag_weight * (_BOOST if len(self.named) >= TAGS_FOR_BOOST else 1.0) if self.named else 0.0
 
     def matched(self, metadata: Mapping[str, Any]) -> tuple[Match, ...]:
         """What a memory has of what the query names."""
-        return tuple(match for match in self.matches if match.holds(metadata))
+        return tuple(match for named in self.named for match in named.found(metadata))
 
     def tag_score(self, metadata: Mapping[str, Any]) -> float:
         """The share, 0 to 1, that a memory has of what the query names, where what is rare counts more."""
-        return math.fsum(match.weight for match in self.matched(metadata)) / len(self.matches) if self.matches else 0.0
+        if not self.named:
+            return 0.0
+        return math.fsum(named.weight for named in self.named if named.found(metadata)) / len(self.named)
 
     def leg_factors(self, metadata: Mapping[str, Any], alpha: float) -> tuple[float, float]:
         """What (meaning, words) are multiplied with so that the type's alpha holds instead of the query's."""
