@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import EmbeddedClient, StoreClosed, embedded_client
+from twofold.embedded import EmbeddedClient, StoreClosed, embedded_client, optimize, store
 
 from .conftest import payload_of
 from .processes import start
@@ -152,6 +152,58 @@ def test_closing_ends_it(big: EmbeddedClient) -> None:
     again = embedded_client(big.init_options["path"])
     assert len(everything(again)) == POINTS
     again.close()
+
+
+def optimize_in_a_thread(client: EmbeddedClient, watch: Any) -> threading.Thread:
+    def run() -> None:
+        with pytest.raises(StoreClosed):
+            client.optimize("c", watch)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def shards(client: EmbeddedClient) -> list[Path]:
+    return list(Path(client.init_options["path"]).glob("collections/*/shard-*"))
+
+
+def test_closing_waits_until_nobody_writes_to_the_folder(
+    big: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (endless := tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n")
+    monkeypatch.setattr(optimize, "_CHILD", endless)
+    indexing = threading.Event()
+    thread = optimize_in_a_thread(big, lambda step: indexing.set() if step.stage == "indexing" else None)
+    assert indexing.wait(60)
+    assert len(shards(big)) == 2
+    big.close()
+    assert len(shards(big)) == 1
+    thread.join()
+
+
+def test_one_that_outlives_the_close_leaves_the_next_one_alone(
+    big: EmbeddedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_REBUILD_ENDS_WITHIN", 0.05)
+    indexing, go_on = threading.Event(), threading.Event()
+
+    def hold_up(step: Any) -> None:
+        indexing.set()
+        if step.stage == "indexing":
+            go_on.wait(60)
+
+    thread = optimize_in_a_thread(big, hold_up)
+    assert indexing.wait(60)
+    big.close()
+    again = embedded_client(big.init_options["path"])
+    assert again.optimize("c")
+    go_on.set()
+    thread.join()
+    again.close()
+    third = embedded_client(big.init_options["path"])
+    assert len(everything(third)) == POINTS
+    third.close()
 
 
 KILLED = """

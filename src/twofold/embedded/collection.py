@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +42,8 @@ class Collection:
         self.schema = to_schema(settings.config)
         self.writing = threading.RLock()
         self.gate = Gate()
-        self.rebuilding = threading.Lock()
+        # Reentrant: who is told of the progress of an optimisation may close the store, which waits for its end.
+        self.rebuilding = threading.RLock()
         self.journal: list[edge.UpdateOperation] | None = None
         self._shard: edge.EdgeShard | None = shard
         self._sync = sync
@@ -178,8 +180,16 @@ class Collection:
             old, old_name = self._live(), self.settings.shard
             self.change(replace(settings, shard=name))
             self._shard, self.unflushed = shard, 0
-            call(old.close)
+            close_shard(old)
         remove_tree(self.directory / old_name)
+
+    def discard(self, shard: edge.EdgeShard | None, path: Path) -> None:
+        """Remove a rebuilt shard that came to nothing: not one that has taken over before its rebuild failed."""
+        if path.name == self.settings.shard:
+            return
+        if shard is not None:
+            close_shard(shard)
+        remove_tree(path)
 
     @property
     def closed(self) -> bool:
@@ -191,6 +201,11 @@ class Collection:
                 shard, self._shard = self._shard, None
                 call(shard.flush)
                 call(shard.close)
+
+    def await_rebuild(self, seconds: float) -> None:
+        """Wait for a rebuild to end; it notices within a moment that the collection is closed."""
+        if self.rebuilding.acquire(timeout=seconds):
+            self.rebuilding.release()
 
     def destroy(self) -> None:
         """The rename is the moment of deletion; a crash afterwards is cleaned up at the next open."""
@@ -215,6 +230,12 @@ class Collection:
 
 
 _LEAKED: list[Any] = []
+
+
+def close_shard(shard: edge.EdgeShard) -> None:
+    """Close a shard whose files are about to be removed: whatever it says is of no interest."""
+    with suppress(EmbeddedError, StoreError, EngineFailure):
+        call(shard.close)
 
 
 def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeShard:

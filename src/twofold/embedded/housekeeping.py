@@ -74,8 +74,9 @@ class Housekeeper(threading.Thread):
 
 def pays(collection: Collection) -> bool:
     """Whether enough has been written since the last optimisation for another one to speed up queries."""
-    if collection.rebuilding.locked():
-        return False
+    if not collection.rebuilding.acquire(blocking=False):
+        return False  # it's being done
+    collection.rebuilding.release()
     points = collection.read("info").points_count
     changed = abs(points - collection.settings.optimized_points)
     return bool(changed >= max(_PAYS_FROM_POINTS, _PAYS_FROM_SHARE * points))

@@ -25,7 +25,7 @@ import qdrant_edge as edge
 
 from .collection import Collection, call, load_shard
 from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
-from .files import remove_tree
+from .settings import new_shard_name
 
 Stage = Literal["copying", "indexing", "catching up", "done"]
 _CHILD = Path(__file__).with_name("optimize_child.py")
@@ -54,7 +54,8 @@ class Optimization:
         self._progress = progress
         self._began = time.monotonic()
         self.points = int(collection.read("count", edge.CountRequest(True)))
-        self._target = collection.directory / collection.settings.next_shard()
+        self._shard: edge.EdgeShard | None = None
+        self._target = collection.directory / new_shard_name()
 
     def run(self) -> None:
         try:
@@ -63,7 +64,7 @@ class Optimization:
             self._take_over()
         except BaseException:
             self._collection.journal = None
-            remove_tree(self._target)
+            self._collection.discard(self._shard, self._target)
             raise
         self._tell("done")
 
@@ -78,7 +79,6 @@ class Optimization:
         with self._collection.writing:
             self._collection.flush()
             _require_space(source)
-            remove_tree(self._target)
             shutil.copytree(source, self._target)
             self._collection.journal = []
 
@@ -109,21 +109,17 @@ class Optimization:
 
     def _take_over(self) -> None:
         self._tell("catching up")
-        shard = load_shard(self._target)
         collection = self._collection
-        try:
-            for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
-                if not self._replay(shard):
-                    break
-            with collection.writing:
-                self._replay(shard)
-                collection.journal = None
-                call(shard.flush)
-                settings = replace(collection.settings, optimized_points=self.points)
-                collection.swap(shard, settings, self._target.name)
-        except BaseException:
-            call(shard.close)
-            raise
+        shard = self._shard = load_shard(self._target)
+        for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
+            if not self._replay(shard):
+                break
+        with collection.writing:
+            self._replay(shard)
+            collection.journal = None
+            call(shard.flush)
+            settings = replace(collection.settings, optimized_points=self.points)
+            collection.swap(shard, settings, self._target.name)
 
     def _replay(self, shard: edge.EdgeShard) -> int:
         with self._collection.writing:

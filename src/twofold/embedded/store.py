@@ -28,6 +28,7 @@ MEMORY = ":memory:"
 _FORMAT = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
+_REBUILD_ENDS_WITHIN = 5.0
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 _open_stores: dict[str, Store] = {}
@@ -154,6 +155,10 @@ class Store:
             for collection in self._all():
                 collection.close()
             self._housekeeper.end()
+            # So that no file is written or removed once others may open the store. Only so long: a rebuild held up
+            # by whoever watches its progress works on a directory of its own, and can do no harm.
+            for collection in self._all():
+                collection.await_rebuild(_REBUILD_ENDS_WITHIN)
         finally:
             self._collections = {}
             lock.release()
