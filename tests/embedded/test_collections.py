@@ -16,11 +16,12 @@ from twofold.embedded import (
     EmbeddedClient,
     NotFound,
     StoreClosed,
+    StoreError,
     StoreFormatError,
     embedded_client,
 )
 
-from .conftest import DENSE, SPARSE, fill, payload_of, vectors_of
+from .conftest import DENSE, SPARSE, fill, payload_of, sample_points, vectors_of
 
 COSINE = m.VectorParams(size=3, distance=m.Distance.COSINE)
 
@@ -146,6 +147,21 @@ def test_update_collection(notes: EmbeddedClient) -> None:
         notes.update_collection("notes", strict_mode_config=m.StrictModeConfig(enabled=True))
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"hnsw_config": m.HnswConfigDiff(m=-1)},
+        {"hnsw_config": m.HnswConfigDiff(ef_construct=-5)},
+        {"optimizers_config": m.OptimizersConfigDiff(default_segment_number=-1)},
+    ],
+)
+def test_a_refused_change_of_settings_changes_nothing(notes: EmbeddedClient, refused: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        notes.update_collection("notes", **refused)
+    assert notes.count("notes").count == 60
+    notes.upsert("notes", sample_points(1))
+
+
 def test_a_sparse_vector_gets_its_modifier_later(client: EmbeddedClient) -> None:
     client.create_collection("a", {}, {"s": m.SparseVectorParams()})
     words = [[1, 2], [1, 3], [1, 4], [1, 5]]
@@ -190,6 +206,16 @@ def test_vectors_can_be_added_and_removed(notes: EmbeddedClient) -> None:
         notes.query_points("notes", [1.0, 0.0], using="flat")
     notes = reopen(notes)
     assert set(notes.get_collection("notes").config.params.sparse_vectors or {}) == {"words", "more"}
+    notes.close()
+
+
+@pytest.mark.parametrize("size", [0, 65_537, 2**40])
+def test_an_added_vector_has_a_size_the_engine_can_hold(notes: EmbeddedClient, size: int) -> None:
+    impossible = m.DenseVectorConfig.model_construct(size=size, distance=m.Distance.DOT)
+    with pytest.raises(BadRequest, match="from 1 to 65536"):
+        notes.create_vector_name("notes", "flat", m.DenseVectorNameConfig.model_construct(dense=impossible))
+    notes = reopen(notes)
+    assert notes.count("notes").count == 60
     notes.close()
 
 
@@ -280,6 +306,27 @@ def test_leftovers_of_a_crash_are_removed_and_strangers_are_not(notes: EmbeddedC
     assert sorted(path.name for path in home.iterdir()) == sorted([real.name, "stranger"])
     assert not (real / "shard-99").exists()
     assert again.count("notes").count == 60
+    again.close()
+
+
+def test_one_damaged_collection_does_not_close_off_the_others(notes: EmbeddedClient, tmp_path: Path) -> None:
+    notes.create_collection("bad", COSINE)
+    notes.close()
+    damaged = next((tmp_path / "store" / "collections").glob("bad-*"))
+    for segment in damaged.glob("shard-*/segments/*/segment.json"):
+        segment.write_text("{")
+    again = embedded_client(tmp_path / "store")
+    assert again.count("notes").count == 60
+    assert [c.name for c in again.get_collections().collections] == ["bad", "notes"]
+    again.flush()
+    for use in (lambda: again.count("bad"), lambda: again.get_collection("bad")):
+        with pytest.raises(StoreError, match=r"restore .*bad-.* from a backup, or give it up with delete_collection"):
+            use()
+    with pytest.raises(Conflict, match="already exists"):
+        again.create_collection("bad", COSINE)
+    assert again.delete_collection("bad")
+    assert not damaged.exists()
+    again.create_collection("bad", COSINE)
     again.close()
 
 

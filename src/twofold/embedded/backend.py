@@ -36,8 +36,8 @@ class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, DirectApi, UnsupportedA
         return optimize(self.store.get(collection_name), progress)
 
     def flush(self) -> None:
-        for name in self.store.names():
-            self.store.get(name).flush()
+        for collection in self.store.collections():
+            collection.flush()
 
     def info(self) -> models.VersionInfo:
         return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))

@@ -17,7 +17,7 @@ from .files import remove_tree
 from .from_edge import to_model_id
 from .gate import Gate
 from .pace import Pace
-from .settings import SETTINGS_FILE, Settings, load_settings
+from .settings import SETTINGS_FILE, Settings
 from .to_edge.configs import to_edge_config, to_schema
 from .to_edge.indexes import to_edge_index
 from .to_edge.vectors import VectorSchema
@@ -69,14 +69,20 @@ class Collection:
         return cls(directory, settings, shard, sync)
 
     @classmethod
-    def open(cls, directory: Path, sync: bool) -> Collection:
-        settings = load_settings(directory)
-        for leftover in directory.glob("shard-*"):
-            if leftover.name != settings.shard:  # a rebuild that was killed before, or after, its swap
-                remove_tree(leftover)
+    def open(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         collection = cls(directory, settings, load_shard(directory / settings.shard), sync)
-        collection._restore_indexes()
+        try:
+            collection._restore_indexes()
+        except BaseException:
+            collection.close()
+            raise
+        collection._remove_leftovers()
         return collection
+
+    def _remove_leftovers(self) -> None:
+        for leftover in self.directory.glob("shard-*"):
+            if leftover.name != self.settings.shard:  # a rebuild that was killed before, or after, its swap
+                remove_tree(leftover)
 
     def _restore_indexes(self) -> None:
         present = self.read("info").payload_schema
@@ -163,10 +169,10 @@ class Collection:
 
     def reload(self, settings: Settings) -> None:
         """Load the shard again with other index settings."""
+        path, config = self.directory / self.settings.shard, to_edge_config(settings.config, settings.wal)
         with self.writing, self.gate.shut():
             call(self._live().flush)
             call(self._live().close)
-            path, config = self.directory / self.settings.shard, to_edge_config(settings.config, settings.wal)
             try:
                 self._shard = load_shard(path, config)
             except BaseException:
@@ -208,8 +214,7 @@ class Collection:
             self.rebuilding.release()
 
     def destroy(self) -> None:
-        """The rename is the moment of deletion; a crash afterwards is cleaned up at the next open."""
-        (self.directory / SETTINGS_FILE).replace(self.directory / DELETED_FILE)
+        mark_deleted(self.directory)
         with self.writing, self.gate.shut():
             shard, self._shard = self._live(), None
             call(shard.close)
@@ -229,6 +234,11 @@ class Collection:
         return self._shard
 
 
+def mark_deleted(directory: Path) -> None:
+    """The moment of deletion: a crash afterwards is cleaned up at the next open."""
+    (directory / SETTINGS_FILE).replace(directory / DELETED_FILE)
+
+
 _LEAKED: list[Any] = []
 
 
@@ -242,7 +252,7 @@ def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeSh
     try:
         shard: edge.EdgeShard = call(edge.EdgeShard.load, str(path), config)
     except EmbeddedError as error:
-        raise StoreError(f"{path} can't be loaded ({error}): restore it from a backup, or move it away.") from error
+        raise StoreError(f"{path} can't be loaded: {error}") from error
     return shard
 
 

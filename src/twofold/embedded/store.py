@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import re
 import tempfile
@@ -14,17 +15,28 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from .collection import DELETED_FILE, UNFINISHED_FILE, Collection
-from .errors import BadRequest, Conflict, LocalStoreFound, NotFound, StoreClosed, StoreError, StoreFormatError
+from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted
+from .errors import (
+    BadRequest,
+    Conflict,
+    EmbeddedError,
+    EngineFailure,
+    LocalStoreFound,
+    NotFound,
+    StoreClosed,
+    StoreError,
+    StoreFormatError,
+)
 from .files import remove_tree, write_json
 from .housekeeping import Housekeeper
 from .lock import StoreLock
-from .settings import SETTINGS_FILE, Settings
+from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
 Optimizing = Literal["auto", "manual"]
 
 MEMORY = ":memory:"
+_LOG = logging.getLogger("twofold.embedded")
 _FORMAT = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
@@ -64,6 +76,14 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         return store
 
 
+@dataclass(frozen=True)
+class Damaged:
+    """A collection that can't be loaded: its name stays taken, so that nobody starts over without noticing."""
+
+    directory: Path
+    error: Exception
+
+
 class Store:
     """Collections by name. `release` closes it when its last user has let go."""
 
@@ -80,6 +100,7 @@ class Store:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = StoreLock(self.path, options.lock_wait)
             self._aliases = self._read_store_file()
+            self._damaged: dict[str, Damaged] = {}
             self._collections = self._open_collections()
         except BaseException:
             if self._lock is not None:
@@ -88,10 +109,11 @@ class Store:
                 remove_tree(self.path)
             raise
         _alive.add(self)
-        self._housekeeper = Housekeeper(weakref.WeakMethod(self._all), options.optimize == "auto")
+        self._housekeeper = Housekeeper(weakref.WeakMethod(self.collections), options.optimize == "auto")
         self._housekeeper.start()
 
-    def _all(self) -> list[Collection]:
+    def collections(self) -> list[Collection]:
+        """Those that could be loaded."""
         return list(self._collections.values())
 
     def _read_store_file(self) -> dict[str, str]:
@@ -116,8 +138,7 @@ class Store:
         try:
             for directory in sorted((self.path / "collections").glob("*")):
                 if (directory / SETTINGS_FILE).exists():
-                    collection = Collection.open(directory, self._sync)
-                    found[collection.settings.name] = collection
+                    self._open_collection(directory, found)
                 elif (directory / DELETED_FILE).exists() or (directory / UNFINISHED_FILE).exists():
                     remove_tree(directory)  # killed while it was deleted, or made
         except BaseException:
@@ -125,6 +146,14 @@ class Store:
                 collection.close()
             raise
         return found
+
+    def _open_collection(self, directory: Path, found: dict[str, Collection]) -> None:
+        settings = load_settings(directory)
+        try:
+            found[settings.name] = Collection.open(directory, settings, self._sync)
+        except (StoreError, EmbeddedError, EngineFailure) as error:
+            _LOG.warning("the collection %s in %s can't be loaded: %s", settings.name, directory, error)
+            self._damaged[settings.name] = Damaged(directory, error)
 
     @property
     def _sync(self) -> bool:
@@ -152,12 +181,12 @@ class Store:
         lock, self._lock = self._lock, None
         _open_stores.pop(str(self.path), None)
         try:
-            for collection in self._all():
+            for collection in self.collections():
                 collection.close()
             self._housekeeper.end()
             # So that no file is written or removed once others may open the store. Only so long: a rebuild held up
             # by whoever watches its progress works on a directory of its own, and can do no harm.
-            for collection in self._all():
+            for collection in self.collections():
                 collection.await_rebuild(_REBUILD_ENDS_WITHIN)
         finally:
             self._collections = {}
@@ -176,22 +205,32 @@ class Store:
 
     def names(self) -> list[str]:
         self._check_open()
-        return sorted(self._collections)
+        return sorted([*self._collections, *self._damaged])
 
     def get(self, name: str) -> Collection:
         """The collection of this name or alias."""
         collection = self._collections.get(name)
         if collection is None:
             self._check_open()
-            collection = self._collections.get(self._aliases.get(name, ""))
+            target = self._aliases.get(name, name)
+            collection = self._collections.get(target)
+            self._refuse_damaged(target)
         if collection is None:
             known = ", ".join(self.names()) or "none"
             raise NotFound(f"Collection {name} not found: this store has {known}. Make it with create_collection(…).")
         return collection
 
+    def _refuse_damaged(self, name: str) -> None:
+        damaged = self._damaged.get(name)
+        if damaged is not None:
+            raise StoreError(
+                f"The collection {name} can't be used ({damaged.error}). Close the client and restore "
+                f"{damaged.directory} from a backup, or give it up with delete_collection({name!r})."
+            ) from damaged.error
+
     def has(self, name: str) -> bool:
         self._check_open()
-        return name in self._collections or name in self._aliases
+        return name in self._collections or name in self._damaged or name in self._aliases
 
     def create(self, settings: Settings) -> None:
         name = settings.name
@@ -207,14 +246,20 @@ class Store:
     def delete(self, name: str) -> bool:
         with self._changing:
             self._check_open()
-            collection = self._collections.pop(name, None)
-            if collection is None:
+            if name not in self._collections and name not in self._damaged:
                 return False
             kept = {alias: target for alias, target in self._aliases.items() if target != name}
             if kept != self._aliases:
                 self.set_aliases(kept)
-            collection.destroy()
+            if name in self._damaged:
+                self._give_up(self._damaged.pop(name))
+            else:
+                self._collections.pop(name).destroy()
             return True
+
+    def _give_up(self, damaged: Damaged) -> None:
+        mark_deleted(damaged.directory)
+        remove_tree(damaged.directory)
 
     @property
     def aliases(self) -> dict[str, str]:

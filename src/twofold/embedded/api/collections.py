@@ -204,12 +204,16 @@ def _check_vectors(config: models.CreateCollection) -> None:
     for name, params in dense.items():
         if name:
             _check_vector_name(name)
-        if not 1 <= params.size <= _MAX_SIZE:
-            raise BadRequest(f"Vector size {params.size} is invalid. Must be from 1 to {_MAX_SIZE}.")
+        _check_size(params.size)
     for name in sparse:
         _check_vector_name(name)
         if name in dense:
             raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
+
+
+def _check_size(size: int) -> None:
+    if not 1 <= size <= _MAX_SIZE:
+        raise BadRequest(f"Vector size {size} is invalid. Must be from 1 to {_MAX_SIZE}.")
 
 
 def _check_vector_name(name: str) -> None:
@@ -223,6 +227,7 @@ def _new_vector(
     present = collection.settings.config
     if isinstance(config, models.DenseVectorNameConfig):
         dense = config.dense
+        _check_size(dense.size)
         operation = edge.UpdateOperation.create_dense_vector(
             name,
             dense.size,
