@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,23 @@ def test_aliases(notes: EmbeddedClient) -> None:
 def test_recreate(notes: EmbeddedClient) -> None:
     notes.recreate_collection("notes", COSINE)
     assert notes.count("notes").count == 0
+
+
+def test_a_new_collection_is_on_disk_with_its_directories(
+    client: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    sync = os.fsync
+
+    def watch(fd: int) -> None:
+        sync(fd)
+        synced.add(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    client.create_collection("a", COSINE)
+    home = tmp_path / "store"
+    written = [home, *home.glob("collections"), *home.glob("collections/**/*")]
+    assert [path.name for path in written if path.stat().st_ino not in synced] == []
 
 
 def test_leftovers_of_a_crash_are_removed_and_strangers_are_not(notes: EmbeddedClient, tmp_path: Path) -> None:

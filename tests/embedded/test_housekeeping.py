@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,7 @@ from twofold.embedded.collection import Collection
 from twofold.embedded.gate import Gate
 from twofold.embedded.pace import Pace
 
-from .conftest import fill
-
-
-def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
+from .conftest import eventually, fill
 
 
 @pytest.fixture

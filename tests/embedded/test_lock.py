@@ -16,7 +16,7 @@ from qdrant_client import models as m
 
 from twofold.embedded import StoreError, StoreLocked, async_embedded_client, embedded_client, lock
 
-from .conftest import fill, payload_of
+from .conftest import eventually, fill, payload_of
 from .processes import start
 
 PROCESSES = int(os.environ.get("TWOFOLD_LOCK_PROCESSES", "3"))
@@ -170,6 +170,65 @@ def test_a_forked_child_may_not_touch_its_parents_store(tmp_path: Path) -> None:
     process = start(FORK, tmp_path)
     out, err = process.communicate(timeout=60)
     assert out == "0 0\nreopened\n", err
+
+
+FORGOTTEN = """
+import gc, sys
+from twofold.embedded import StoreLocked, embedded_client, store
+gc.disable()
+class Box: pass
+box = Box()
+box.itself, box.client = box, embedded_client(sys.argv[1])
+read = store.Store._read_store_file
+def collect_and_read(self):
+    gc.collect()  # as Python may at any moment
+    return read(self)
+store.Store._read_store_file = collect_and_read
+del box
+other = embedded_client(sys.argv[2])
+print("open", flush=True)
+sys.stdin.readline()
+other.close()
+"""
+
+
+def test_a_forgotten_client_is_closed_and_holds_nobody_up(tmp_path: Path) -> None:
+    process = start(FORGOTTEN, tmp_path / "one", tmp_path / "two")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    assert eventually(lambda: opens(tmp_path / "one"))
+    out, err = process.communicate("\n", timeout=60)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def opens(path: Path) -> bool:
+    try:
+        embedded_client(path).close()
+    except StoreLocked:
+        return False
+    return True
+
+
+def test_a_collection_that_fails_to_close_keeps_no_other_from_closing(tmp_path: Path) -> None:
+    client = fill(embedded_client(tmp_path))
+    client.create_collection("a", {})
+    collection = client._client.store.get("notes")
+    collection._shard = FullDisk(collection._shard)  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="no space left"):
+        client.close()
+    again = embedded_client(tmp_path)
+    assert [again.count(name).count for name in ("a", "notes")] == [0, 60]
+    again.close()
+
+
+class FullDisk:
+    """A shard that can't be flushed."""
+
+    def __init__(self, shard: Any) -> None:
+        self.close = shard.close
+
+    def flush(self) -> None:
+        raise OSError("no space left")
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:

@@ -206,6 +206,27 @@ def test_one_that_outlives_the_close_leaves_the_next_one_alone(
     third.close()
 
 
+def test_the_new_files_are_on_disk_before_they_take_over(big: EmbeddedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power loss right after the swap, which removes the old files, must find the new ones."""
+    synced: set[int] = set()
+    missing: list[list[str]] = []
+    sync, replace = os.fsync, os.replace
+
+    def watch_sync(fd: int) -> None:
+        sync(fd)
+        synced.add(os.fstat(fd).st_ino)
+
+    def watch_replace(source: Any, target: Path) -> None:
+        new = [path for shard in shards(big) if shard.name != "shard-1" for path in (shard, *shard.rglob("*"))]
+        missing.append([path.name for path in new if path.stat().st_ino not in synced])
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", watch_sync)
+    monkeypatch.setattr(os, "replace", watch_replace)
+    assert big.optimize("c")
+    assert missing == [[]]
+
+
 KILLED = """
 import os, signal, sys, threading, time
 from twofold.embedded import embedded_client

@@ -43,9 +43,18 @@ class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, DirectApi, UnsupportedA
         return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))
 
     def close(self, **kwargs: Any) -> None:
-        if not self._released and not sys.is_finalizing():
-            self._released = True
+        if self._let_go():
             self.store.release()
+
+    def forget(self) -> None:
+        """Close from a finaliser, which must not wait for anything."""
+        if self._let_go():
+            self.store.forget()
+
+    def _let_go(self) -> bool:
+        first = not self._released and not sys.is_finalizing()
+        self._released = True
+        return first
 
 
 class AsyncEdgeBackend(AsyncQdrantBase):

@@ -27,6 +27,10 @@ class EmbeddedClient(QdrantClient):
     def _resolve_query_request(self, query: models.QueryRequest) -> models.QueryRequest:
         return resolve_request(query, super()._resolve_query_request)
 
+    def __del__(self) -> None:
+        if isinstance(getattr(self, "_client", None), EdgeBackend):
+            self._client.forget()
+
     @property
     def backend(self) -> EdgeBackend:
         """What this client hands its calls to, once it has looked for texts that have to be encoded."""
@@ -62,7 +66,7 @@ class AsyncEmbeddedClient(AsyncQdrantClient):
     def __del__(self) -> None:
         # asyncio can't be relied on here; a store left open would stay locked for other processes.
         if isinstance(getattr(self, "_client", None), AsyncEdgeBackend):
-            self._client.sync.close()
+            self._client.sync.forget()
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""

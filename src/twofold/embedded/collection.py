@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .files import remove_tree
+from .files import make_directory, remove_tree, sync_tree
 from .from_edge import to_model_id
 from .gate import Gate
 from .pace import Pace
@@ -60,10 +60,11 @@ class Collection:
     def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         """The settings file is written last: a directory without it isn't a collection yet."""
         config = to_edge_config(settings.config, settings.wal)
-        directory.mkdir(parents=True)
+        make_directory(directory)
         (directory / UNFINISHED_FILE).touch()
         shard = call(edge.EdgeShard.create, str(directory / settings.shard), config)
         call(shard.flush)
+        settle(directory / settings.shard, settings)
         settings.save(directory)
         (directory / UNFINISHED_FILE).unlink()
         return cls(directory, settings, shard, sync)
@@ -182,6 +183,7 @@ class Collection:
 
     def swap(self, shard: edge.EdgeShard, settings: Settings, name: str) -> None:
         """Let a rebuilt shard take over; the caller holds `writing`."""
+        settle(self.directory / name, settings)
         with self.gate.shut():
             old, old_name = self._live(), self.settings.shard
             self.change(replace(settings, shard=name))
@@ -205,8 +207,10 @@ class Collection:
         with self.writing, self.gate.shut():
             if self._shard is not None:
                 shard, self._shard = self._shard, None
-                call(shard.flush)
-                call(shard.close)
+                try:
+                    call(shard.flush)
+                finally:
+                    call(shard.close)
 
     def await_rebuild(self, seconds: float) -> None:
         """Wait for a rebuild to end; it notices within a moment that the collection is closed."""
@@ -246,6 +250,12 @@ def close_shard(shard: edge.EdgeShard) -> None:
     """Close a shard whose files are about to be removed: whatever it says is of no interest."""
     with suppress(EmbeddedError, StoreError, EngineFailure):
         call(shard.close)
+
+
+def settle(shard: Path, settings: Settings) -> None:
+    """Put a new shard's files on disk: the engine leaves that to the system, and the settings are to name them next."""
+    if settings.wal:  # otherwise it's one in memory
+        sync_tree(shard)
 
 
 def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeShard:

@@ -23,7 +23,7 @@ from typing import Literal
 
 import qdrant_edge as edge
 
-from .collection import Collection, call, load_shard
+from .collection import Collection, call, load_shard, settle
 from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
 from .settings import new_shard_name
 
@@ -114,6 +114,7 @@ class Optimization:
         for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
             if not self._replay(shard):
                 break
+        settle(self._target, collection.settings)  # here too, since nobody waits for it yet
         with collection.writing:
             self._replay(shard)
             collection.journal = None

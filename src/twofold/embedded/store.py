@@ -10,8 +10,10 @@ import re
 import tempfile
 import threading
 import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Literal
 from uuid import uuid4
 
@@ -27,7 +29,7 @@ from .errors import (
     StoreError,
     StoreFormatError,
 )
-from .files import remove_tree, write_json
+from .files import make_directory, remove_tree, write_json
 from .housekeeping import Housekeeper
 from .lock import StoreLock
 from .settings import SETTINGS_FILE, Settings, load_settings
@@ -45,6 +47,10 @@ _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 _open_stores: dict[str, Store] = {}
 _registry = threading.Lock()
+# Stores whose clients were garbage collected. Python does that at any moment and in any thread, which may hold any
+# lock then, so a thread of its own closes them.
+_forgotten: SimpleQueue[Store] = SimpleQueue()
+_closer: threading.Thread | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Options:
 
 def open_store(path: str | os.PathLike[str], options: Options) -> Store:
     """The store at `path`, shared if this process has it open already. Every call needs its own `release`."""
+    _start_closer()
     if os.fspath(path) == MEMORY:
         return Store(None, options)
     key = os.path.realpath(path)
@@ -74,6 +81,22 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         else:
             store.share(options)
         return store
+
+
+def _start_closer() -> None:
+    global _closer
+    with _registry:
+        if _closer is None:
+            _closer = threading.Thread(target=_close_forgotten, args=(_forgotten,), name="twofold-closer", daemon=True)
+            _closer.start()
+
+
+def _close_forgotten(forgotten: SimpleQueue[Store]) -> None:
+    while True:
+        try:
+            forgotten.get().release()
+        except Exception:
+            _LOG.exception("closing a store whose client was forgotten failed")
 
 
 @dataclass(frozen=True)
@@ -97,7 +120,7 @@ class Store:
         self._lock: StoreLock | None = None
         try:
             _refuse_foreign(self.path)
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path)
             self._lock = StoreLock(self.path, options.lock_wait)
             self._aliases = self._read_store_file()
             self._damaged: dict[str, Damaged] = {}
@@ -168,6 +191,10 @@ class Store:
         with self._changing:
             self._users += 1
 
+    def forget(self) -> None:
+        """As `release`, a moment later and without waiting: for finalisers."""
+        _forgotten.put(self)
+
     def release(self) -> None:
         """Let go; the last one closes the collections and frees the lock."""
         with _registry, self._changing:
@@ -180,19 +207,22 @@ class Store:
             return
         lock, self._lock = self._lock, None
         _open_stores.pop(str(self.path), None)
-        try:
-            for collection in self.collections():
-                collection.close()
-            self._housekeeper.end()
+        # Carried out from the last to the first, each of them even if another fails.
+        with ExitStack() as steps:
+            steps.callback(self._let_go, lock)
             # So that no file is written or removed once others may open the store. Only so long: a rebuild held up
             # by whoever watches its progress works on a directory of its own, and can do no harm.
             for collection in self.collections():
-                collection.await_rebuild(_REBUILD_ENDS_WITHIN)
-        finally:
-            self._collections = {}
-            lock.release()
-            if self.in_memory:
-                remove_tree(self.path)
+                steps.callback(collection.await_rebuild, _REBUILD_ENDS_WITHIN)
+            steps.callback(self._housekeeper.end)
+            for collection in self.collections():
+                steps.callback(collection.close)
+
+    def _let_go(self, lock: StoreLock) -> None:
+        self._collections = {}
+        lock.release()
+        if self.in_memory:
+            remove_tree(self.path)
 
     def poison(self) -> None:
         """In a forked child: the parent keeps the store, the child may only open its own."""
@@ -294,8 +324,8 @@ _alive: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    global _registry
-    _registry = threading.Lock()
+    global _registry, _forgotten, _closer
+    _registry, _forgotten, _closer = threading.Lock(), SimpleQueue(), None
     _open_stores.clear()
     for store in list(_alive):
         store.poison()
