@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,22 @@ def test_aliases(notes: EmbeddedClient) -> None:
     notes.delete_collection("notes")
     assert notes.get_aliases().aliases == []
     notes.close()
+
+
+def test_aliases_given_by_many_threads_are_all_kept(client: EmbeddedClient) -> None:
+    client.create_collection("a", {})
+
+    def give(thread: int) -> None:
+        for number in range(5):
+            alias = m.CreateAlias(collection_name="a", alias_name=f"{thread}-{number}")
+            client.update_collection_aliases([m.CreateAliasOperation(create_alias=alias)])
+
+    threads = [threading.Thread(target=give, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(client.get_aliases().aliases) == 40
 
 
 def test_recreate(notes: EmbeddedClient) -> None:

@@ -16,7 +16,7 @@ from twofold.embedded.collection import Collection
 from twofold.embedded.gate import Gate
 from twofold.embedded.pace import Pace
 
-from .conftest import eventually, fill
+from .conftest import eventually, fill, sample_points
 
 
 @pytest.fixture
@@ -37,6 +37,22 @@ def test_idle_collections_are_flushed_and_optimised(tmp_path: Path) -> None:
     client.upsert("notes", [m.PointStruct(id=1000, vector={})])
     time.sleep(0.5)
     assert collection.settings.shard == shard  # one more point is no reason to do it again
+    client.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_points_that_were_written_again_are_a_reason_to_optimise(tmp_path: Path) -> None:
+    """Their number stays the same, but they are no longer in the search graph; restarts forget nothing."""
+    client = fill(embedded_client(tmp_path, optimize="manual"))
+    client.optimize("notes")
+    assert not housekeeping.pays(client._client.store.get("notes"))
+    for _ in range(2):
+        client.upsert("notes", sample_points(30))
+        client.close()
+        client = embedded_client(tmp_path, optimize="manual")
+    assert housekeeping.pays(client._client.store.get("notes"))
+    client.optimize("notes")
+    assert not housekeeping.pays(client._client.store.get("notes"))
     client.close()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import StoreError, StoreLocked, async_embedded_client, embedded_client, lock
+from twofold.embedded import StoreClosed, StoreError, StoreLocked, async_embedded_client, embedded_client, lock
 
 from .conftest import eventually, fill, payload_of
 from .processes import start
@@ -136,6 +136,48 @@ def test_async_and_sync_on_one_store(tmp_path: Path) -> None:
     assert asyncio.run(work()) == (list(range(1, 21)), 10)
     assert payload_of(sync.retrieve("notes", [1])[0])["seen"] == 1
     sync.close()
+
+
+def test_an_async_client_is_closed_for_good(tmp_path: Path) -> None:
+    async def work() -> None:
+        client, other = async_embedded_client(tmp_path), async_embedded_client(tmp_path)
+        await client.create_collection("a", {})
+        await asyncio.gather(client.close(), client.close())
+        await client.close()
+        for call in (client.count("a"), client.flush()):
+            with pytest.raises(StoreClosed, match="async_embedded_client"):
+                await call
+        assert (await other.count("a")).count == 0
+        await other.close()
+
+    asyncio.run(work())
+
+
+ASYNC_FORK = """
+import asyncio, os, signal, warnings
+warnings.simplefilter("ignore")
+from twofold.embedded import StoreClosed, async_embedded_client
+async def use():
+    client = async_embedded_client(":memory:")
+    await client.create_collection("a", {})
+    return client
+client = asyncio.run(use())
+child = os.fork()
+if child == 0:
+    signal.alarm(50)
+    try:
+        asyncio.run(client.count("a"))
+    except StoreClosed:
+        os._exit(0)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_an_async_client_does_not_hang_in_a_forked_child() -> None:
+    out, err = start(ASYNC_FORK).communicate(timeout=60)
+    assert out == "0\n", err
 
 
 FORK = """

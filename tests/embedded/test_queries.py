@@ -253,6 +253,29 @@ def test_wrong_queries_say_why(notes: Any, asked: dict[str, Any], complaint: str
         notes.query_points("notes", **asked)
 
 
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("number", [NAN, INFINITE])
+def test_numbers_that_are_none_are_refused(notes: Any, number: float) -> None:
+    query, legs = [1.0, 0, 0, 0], [m.Prefetch(query=[1.0, 0, 0, 0], using="dense")]
+    beyond = m.Filter(must=[m.FieldCondition(key="n", range=m.Range(gte=number))])
+    weighted = m.RrfQuery(rrf=m.Rrf(k=2, weights=[number]))
+    floor = m.Prefetch(query=query, using="dense", score_threshold=number)
+    calls: list[Callable[[], Any]] = [
+        lambda: notes.scroll("notes", order_by=m.OrderBy(key="n", start_from=number)),
+        lambda: notes.query_points("notes", m.OrderByQuery(order_by=m.OrderBy(key="n", start_from=number))),
+        lambda: notes.count("notes", beyond),
+        lambda: notes.query_points("notes", query, using="dense", query_filter=beyond),
+        lambda: notes.query_points("notes", query, using="dense", score_threshold=number),
+        lambda: notes.query_points("notes", m.FusionQuery(fusion=m.Fusion.RRF), prefetch=[floor]),
+        lambda: notes.query_points("notes", weighted, prefetch=legs),
+    ]
+    for call in calls:
+        with pytest.raises(BadRequest, match=f"{number}.*finite"):
+            call()
+
+
 def test_groups(pair: Any) -> None:
     for asked in (
         {"query": VECTOR, "using": "dense"},

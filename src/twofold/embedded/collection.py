@@ -53,6 +53,7 @@ class Collection:
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
         self._flush_pace = Pace(target=0.1, start=8_000, smallest=2_000, largest=20_000)
         self.unflushed = 0
+        self.written_points = settings.written_points
         self.last_write = time.monotonic()
         self._operations = 0
 
@@ -112,6 +113,7 @@ class Collection:
             self.read("update", operation)
             self._pace.learn(points, time.perf_counter() - began)
             self.unflushed += points
+            self.written_points += points
             self.last_write = time.monotonic()
             if self._sync or self.unflushed >= self._flush_pace.size:
                 self.flush()
@@ -139,6 +141,12 @@ class Collection:
             self.read("flush")
             self._flush_pace.learn(self.unflushed, time.perf_counter() - began)
             self.unflushed = 0
+
+    def save_count(self) -> None:
+        """Keep how much was written since the last optimisation, for those who open the store next."""
+        with self.writing:
+            if self.written_points != self.settings.written_points:
+                self.change(replace(self.settings, written_points=self.written_points))
 
     def require(self, ids: Sequence[int | str]) -> None:
         """Refuse ids that aren't there: the engine would, after it has written the operation to its log."""
@@ -209,6 +217,7 @@ class Collection:
                 shard, self._shard = self._shard, None
                 try:
                     call(shard.flush)
+                    self.save_count()
                 finally:
                     call(shard.close)
 

@@ -55,6 +55,7 @@ class Optimization:
         self._began = time.monotonic()
         self.points = int(collection.read("count", edge.CountRequest(True)))
         self._shard: edge.EdgeShard | None = None
+        self._covered = 0
         self._target = collection.directory / new_shard_name()
 
     def run(self) -> None:
@@ -81,6 +82,7 @@ class Optimization:
             _require_space(source)
             shutil.copytree(source, self._target)
             self._collection.journal = []
+            self._covered = self._collection.written_points
 
     def _index(self) -> None:
         command = [sys.executable, "-I", str(_CHILD), str(self._target)]
@@ -119,8 +121,10 @@ class Optimization:
             self._replay(shard)
             collection.journal = None
             call(shard.flush)
-            settings = replace(collection.settings, optimized_points=self.points)
+            since = collection.written_points - self._covered
+            settings = replace(collection.settings, optimized_points=self.points, written_points=since)
             collection.swap(shard, settings, self._target.name)
+            collection.written_points = since
 
     def _replay(self, shard: edge.EdgeShard) -> int:
         with self._collection.writing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import qdrant_edge as edge
@@ -104,7 +105,7 @@ def _rewrite(collection: Collection, settings: Settings) -> None:
         for field, schema in settings.indexes.items():
             call(shard.update, edge.UpdateOperation.create_field_index(field, to_edge_index(schema)))
         call(shard.flush)
-        collection.swap(shard, settings, target.name)
+        collection.swap(shard, replace(settings, optimized_points=0), target.name)
     except BaseException:
         collection.discard(shard, target)
         raise

@@ -34,6 +34,7 @@ class Settings:
     shard: str = "shard-1"
     wal: bool = True
     optimized_points: int = 0
+    written_points: int = 0  # since then, the same one twice counted twice
     created_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
     def save(self, directory: Path) -> None:

@@ -10,6 +10,7 @@ import re
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -278,9 +279,8 @@ class Store:
             self._check_open()
             if name not in self._collections and name not in self._damaged:
                 return False
-            kept = {alias: target for alias, target in self._aliases.items() if target != name}
-            if kept != self._aliases:
-                self.set_aliases(kept)
+            if name in self._aliases.values():
+                self.change_aliases(lambda aliases: _drop_target(aliases, name))
             if name in self._damaged:
                 self._give_up(self._damaged.pop(name))
             else:
@@ -296,14 +296,22 @@ class Store:
         self._check_open()
         return dict(self._aliases)
 
-    def set_aliases(self, aliases: dict[str, str]) -> None:
+    def change_aliases(self, change: Callable[[dict[str, str]], None]) -> None:
+        """Let `change` edit the aliases; nobody else does meanwhile."""
         with self._changing:
+            aliases = self.aliases
+            change(aliases)
             self._save(aliases)
             self._aliases = aliases
 
     def _check_open(self) -> None:
         if self._lock is None:
             raise StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
+
+
+def _drop_target(aliases: dict[str, str], name: str) -> None:
+    for alias in [alias for alias, target in aliases.items() if target == name]:
+        del aliases[alias]
 
 
 def check_collection_name(name: str) -> None:

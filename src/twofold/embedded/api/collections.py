@@ -150,10 +150,11 @@ class CollectionsApi(StoreApi):
 
     @request
     def update_collection_aliases(self, change_aliases_operations: Sequence[Any], **kwargs: Any) -> bool:
-        aliases = self.store.aliases
-        for operation in change_aliases_operations:
-            self._change_alias(aliases, operation)
-        self.store.set_aliases(aliases)
+        def change(aliases: dict[str, str]) -> None:
+            for operation in change_aliases_operations:
+                self._change_alias(aliases, operation)
+
+        self.store.change_aliases(change)
         return True
 
     def _change_alias(self, aliases: dict[str, str], operation: Any) -> None:
