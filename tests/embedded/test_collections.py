@@ -307,6 +307,15 @@ def test_aliases_given_by_many_threads_are_all_kept(client: EmbeddedClient) -> N
     assert len(client.get_aliases().aliases) == 40
 
 
+def test_settings_of_a_deleted_collection_cannot_be_changed(notes: EmbeddedClient, tmp_path: Path) -> None:
+    """As when one thread deletes it while another is about to change it."""
+    collection = notes._client.store.get("notes")
+    notes.delete_collection("notes")
+    with pytest.raises(StoreClosed, match="deleted"):
+        collection.change(collection.settings)
+    assert list((tmp_path / "store" / "collections").iterdir()) == []
+
+
 def test_recreate(notes: EmbeddedClient) -> None:
     notes.recreate_collection("notes", COSINE)
     assert notes.count("notes").count == 0

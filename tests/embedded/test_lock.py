@@ -6,6 +6,7 @@ TWOFOLD_LOCK_PROCESSES=6 is the full run.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
@@ -271,6 +272,17 @@ class FullDisk:
 
     def flush(self) -> None:
         raise OSError("no space left")
+
+
+def test_a_disk_that_cannot_lock_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"No locks available.*local disk") as caught:
+        embedded_client(tmp_path)
+    assert not isinstance(caught.value, StoreLocked)
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import EmbeddedClient, StoreClosed, embedded_client, optimize, store
+from twofold.embedded import EmbeddedClient, StoreClosed, StoreError, embedded_client, optimize, store
 
 from .conftest import payload_of
 from .processes import start
@@ -225,6 +226,24 @@ def test_the_new_files_are_on_disk_before_they_take_over(big: EmbeddedClient, mo
     monkeypatch.setattr(os, "replace", watch_replace)
     assert big.optimize("c")
     assert missing == [[]]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell script")
+def test_the_child_finds_the_engine_wherever_it_is_installed(
+    big: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as `pip install --user`, or PYTHONPATH: here with no site directory at all."""
+    (bare := tmp_path / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
+    assert big.optimize("c")
+
+
+def test_a_frozen_application_has_no_python_to_start(big: EmbeddedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(StoreError, match="frozen"):
+        big.optimize("c")
+    assert len(everything(big)) == POINTS
 
 
 KILLED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -289,6 +290,15 @@ def test_groups(pair: Any) -> None:
         if "prefetch" not in asked:  # local mode widens prefetches to the whole collection
             assert [[h.id for h in g.hits] for g in ours] == [[h.id for h in g.hits] for g in local]
         assert all(set(h.payload or {}) == {"n"} for g in ours for h in g.hits)
+
+
+@pytest.mark.parametrize("path", ['o."x y"', '"p q".z', "l[0].k", "l[].k", "o.n[]"])
+def test_groups_by_any_path(client: Any, path: str) -> None:
+    client.create_collection("g", {})
+    held = {"o": {"x y": "a", "n": ["a"]}, "p q": {"z": "a"}, "l": [{"k": "a"}]}
+    client.upsert("g", [m.PointStruct(id=1, vector={}, payload=held)])
+    answer = client.query_points_groups("g", group_by=path)
+    assert [group.id for group in answer.groups] == ["a"]
 
 
 def test_groups_by_a_list_with_lookup(notes: Any) -> None:

@@ -299,6 +299,16 @@ def test_a_condition_of_a_write_is_not_too_deep_for_the_log(plain: EmbeddedClien
         plain.update_vectors("p", [m.PointVectors(id=1, vector=[1.0, 2, 3])], update_filter=condition)
 
 
+@pytest.mark.parametrize("number", [1e6, -1e6])
+def test_a_number_too_large_for_half_precision_is_refused(client: EmbeddedClient, number: float) -> None:
+    half = m.VectorParams(size=2, distance=m.Distance.DOT, datatype=m.Datatype.FLOAT16)
+    client.create_collection("h", half)
+    client.upsert("h", [m.PointStruct(id=1, vector=[65_000.0, 1.0])])
+    for vector in ([number, 1.0], np.array([number, 1.0], np.float32)):
+        with pytest.raises(BadRequest, match="16-bit"):
+            client.upsert("h", [m.PointStruct.model_construct(id=2, vector=vector, payload=None)])
+
+
 @pytest.mark.parametrize("point_id", [-1, 2**64, "foo", True, 1.5, None])
 def test_bad_ids(plain: EmbeddedClient, point_id: Any) -> None:
     bad = m.PointStruct.model_construct(id=point_id, vector=[1, 2, 3], payload=None)

@@ -169,7 +169,8 @@ class Collection:
                 return ids
 
     def change(self, settings: Settings) -> None:
-        """Put new settings in force; on disk before anything relies on them."""
+        """Put new settings in force; on disk before anything relies on them. The caller holds `writing`."""
+        self._live()
         settings.save(self.directory)
         self.settings = settings
         schema = to_schema(settings.config)
@@ -214,11 +215,11 @@ class Collection:
     def close(self) -> None:
         with self.writing, self.gate.shut():
             if self._shard is not None:
-                shard, self._shard = self._shard, None
                 try:
-                    call(shard.flush)
+                    call(self._shard.flush)
                     self.save_count()
                 finally:
+                    shard, self._shard = self._shard, None
                     call(shard.close)
 
     def await_rebuild(self, seconds: float) -> None:
@@ -227,8 +228,8 @@ class Collection:
             self.rebuilding.release()
 
     def destroy(self) -> None:
-        mark_deleted(self.directory)
         with self.writing, self.gate.shut():
+            mark_deleted(self.directory)
             shard, self._shard = self._live(), None
             call(shard.close)
         remove_tree(self.directory)

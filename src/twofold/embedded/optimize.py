@@ -11,6 +11,7 @@ removed.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -85,7 +86,8 @@ class Optimization:
             self._covered = self._collection.written_points
 
     def _index(self) -> None:
-        command = [sys.executable, "-I", str(_CHILD), str(self._target)]
+        engine = Path(edge.__file__).parents[1]
+        command = [sys.executable, "-I", *map(str, (_CHILD, self._target, engine, os.getpid()))]
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as child:
@@ -137,6 +139,8 @@ class Optimization:
 
 def optimize(collection: Collection, progress: Progress | None = None) -> bool:
     """Optimise a collection; False if it holds nothing. A second call waits for the first."""
+    if getattr(sys, "frozen", False):  # the executable is the application, and would be started once more
+        raise StoreError("A frozen application can't optimise: do it with Python on the same folder, or use a server.")
     with collection.rebuilding:
         run = Optimization(collection, progress)
         if run.points == 0:
