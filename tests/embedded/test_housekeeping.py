@@ -27,15 +27,29 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_PAYS_FROM_POINTS", 50)
 
 
+def looked_at_while_idle(monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Wait until the housekeeper could have optimised: twice, since the first look may have begun before."""
+    looks: list[float] = []
+    look = housekeeping.Housekeeper._look_after
+
+    def watched(self: housekeeping.Housekeeper, collection: Collection) -> None:
+        idle = time.monotonic() - collection.last_write
+        look(self, collection)
+        looks.append(idle)
+
+    monkeypatch.setattr(housekeeping.Housekeeper, "_look_after", watched)
+    return eventually(lambda: sum(idle > housekeeping._IDLE_BEFORE_OPTIMIZE for idle in looks) >= 2)
+
+
 @pytest.mark.usefixtures("quick")
-def test_idle_collections_are_flushed_and_optimised(tmp_path: Path) -> None:
+def test_idle_collections_are_flushed_and_optimised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = fill(embedded_client(tmp_path))
     collection = client._client.store.get("notes")
     assert eventually(lambda: collection.settings.optimized_points == 60)
     assert eventually(lambda: collection.unflushed == 0)
     shard = collection.settings.shard
     client.upsert("notes", [m.PointStruct(id=1000, vector={})])
-    time.sleep(0.5)
+    assert looked_at_while_idle(monkeypatch)
     assert collection.settings.shard == shard  # one more point is no reason to do it again
     client.close()
 
@@ -57,9 +71,9 @@ def test_points_that_were_written_again_are_a_reason_to_optimise(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("quick")
-def test_manual_means_manual(tmp_path: Path) -> None:
+def test_manual_means_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = fill(embedded_client(tmp_path, optimize="manual"))
-    time.sleep(0.6)
+    assert looked_at_while_idle(monkeypatch)
     assert client._client.store.get("notes").settings.optimized_points == 0
     client.close()
     with pytest.raises(BadRequest, match="optimize"):
