@@ -87,7 +87,7 @@ def embedded_client(
     engine's log is written before the answer); what is idle for two seconds is on disk. durability="power":
     it survives a power loss too, at the cost of a disk flush, some 10 ms, per call.
 
-    optimize="auto": a collection that has grown by 20,000 points and a fifth, and that nobody has written to
+    optimize="auto": a collection where 20,000 points and a fifth are new or rewritten, and that nobody has written to
     for five seconds, gets its search index built in the background, by a child process of low priority, with
     no pause for readers or writers. "manual": only client.optimize(collection) does.
 
