@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +49,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedCli
     yield fill(ours), fill(local)
     ours.close()
     local.close()
+
+
+def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
 
 
 def payload_of(point: models.Record | models.ScoredPoint) -> dict[str, Any]:

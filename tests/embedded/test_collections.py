@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from twofold.embedded import (
     EmbeddedClient,
     NotFound,
     StoreClosed,
+    StoreError,
     StoreFormatError,
     embedded_client,
 )
 
-from .conftest import DENSE, SPARSE, fill, payload_of, vectors_of
+from .conftest import DENSE, SPARSE, fill, payload_of, sample_points, vectors_of
 
 COSINE = m.VectorParams(size=3, distance=m.Distance.COSINE)
 
@@ -146,6 +149,21 @@ def test_update_collection(notes: EmbeddedClient) -> None:
         notes.update_collection("notes", strict_mode_config=m.StrictModeConfig(enabled=True))
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"hnsw_config": m.HnswConfigDiff(m=-1)},
+        {"hnsw_config": m.HnswConfigDiff(ef_construct=-5)},
+        {"optimizers_config": m.OptimizersConfigDiff(default_segment_number=-1)},
+    ],
+)
+def test_a_refused_change_of_settings_changes_nothing(notes: EmbeddedClient, refused: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        notes.update_collection("notes", **refused)
+    assert notes.count("notes").count == 60
+    notes.upsert("notes", sample_points(1))
+
+
 def test_a_sparse_vector_gets_its_modifier_later(client: EmbeddedClient) -> None:
     client.create_collection("a", {}, {"s": m.SparseVectorParams()})
     words = [[1, 2], [1, 3], [1, 4], [1, 5]]
@@ -190,6 +208,16 @@ def test_vectors_can_be_added_and_removed(notes: EmbeddedClient) -> None:
         notes.query_points("notes", [1.0, 0.0], using="flat")
     notes = reopen(notes)
     assert set(notes.get_collection("notes").config.params.sparse_vectors or {}) == {"words", "more"}
+    notes.close()
+
+
+@pytest.mark.parametrize("size", [0, 65_537, 2**40])
+def test_an_added_vector_has_a_size_the_engine_can_hold(notes: EmbeddedClient, size: int) -> None:
+    impossible = m.DenseVectorConfig.model_construct(size=size, distance=m.Distance.DOT)
+    with pytest.raises(BadRequest, match="from 1 to 65536"):
+        notes.create_vector_name("notes", "flat", m.DenseVectorNameConfig.model_construct(dense=impossible))
+    notes = reopen(notes)
+    assert notes.count("notes").count == 60
     notes.close()
 
 
@@ -263,9 +291,51 @@ def test_aliases(notes: EmbeddedClient) -> None:
     notes.close()
 
 
+def test_aliases_given_by_many_threads_are_all_kept(client: EmbeddedClient) -> None:
+    client.create_collection("a", {})
+
+    def give(thread: int) -> None:
+        for number in range(5):
+            alias = m.CreateAlias(collection_name="a", alias_name=f"{thread}-{number}")
+            client.update_collection_aliases([m.CreateAliasOperation(create_alias=alias)])
+
+    threads = [threading.Thread(target=give, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(client.get_aliases().aliases) == 40
+
+
+def test_settings_of_a_deleted_collection_cannot_be_changed(notes: EmbeddedClient, tmp_path: Path) -> None:
+    """As when one thread deletes it while another is about to change it."""
+    collection = notes._client.store.get("notes")
+    notes.delete_collection("notes")
+    with pytest.raises(StoreClosed, match="deleted"):
+        collection.change(collection.settings)
+    assert list((tmp_path / "store" / "collections").iterdir()) == []
+
+
 def test_recreate(notes: EmbeddedClient) -> None:
     notes.recreate_collection("notes", COSINE)
     assert notes.count("notes").count == 0
+
+
+def test_a_new_collection_is_on_disk_with_its_directories(
+    client: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    sync = os.fsync
+
+    def watch(fd: int) -> None:
+        sync(fd)
+        synced.add(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    client.create_collection("a", COSINE)
+    home = tmp_path / "store"
+    written = [home, *home.glob("collections"), *home.glob("collections/**/*")]
+    assert [path.name for path in written if path.stat().st_ino not in synced] == []
 
 
 def test_leftovers_of_a_crash_are_removed_and_strangers_are_not(notes: EmbeddedClient, tmp_path: Path) -> None:
@@ -280,6 +350,27 @@ def test_leftovers_of_a_crash_are_removed_and_strangers_are_not(notes: EmbeddedC
     assert sorted(path.name for path in home.iterdir()) == sorted([real.name, "stranger"])
     assert not (real / "shard-99").exists()
     assert again.count("notes").count == 60
+    again.close()
+
+
+def test_one_damaged_collection_does_not_close_off_the_others(notes: EmbeddedClient, tmp_path: Path) -> None:
+    notes.create_collection("bad", COSINE)
+    notes.close()
+    damaged = next((tmp_path / "store" / "collections").glob("bad-*"))
+    for segment in damaged.glob("shard-*/segments/*/segment.json"):
+        segment.write_text("{")
+    again = embedded_client(tmp_path / "store")
+    assert again.count("notes").count == 60
+    assert [c.name for c in again.get_collections().collections] == ["bad", "notes"]
+    again.flush()
+    for use in (lambda: again.count("bad"), lambda: again.get_collection("bad")):
+        with pytest.raises(StoreError, match=r"restore .*bad-.* from a backup, or give it up with delete_collection"):
+            use()
+    with pytest.raises(Conflict, match="already exists"):
+        again.create_collection("bad", COSINE)
+    assert again.delete_collection("bad")
+    assert not damaged.exists()
+    again.create_collection("bad", COSINE)
     again.close()
 
 

@@ -56,19 +56,23 @@ def test_writers_and_readers(tmp_path: Path, round_: int) -> None:
     client.create_collection("c", m.VectorParams(size=8, distance=m.Distance.DOT))
     client.create_payload_index("c", "w", m.PayloadSchemaType.INTEGER)
     writing = threading.Barrier(WRITERS + READERS)
-    left = [WRITERS]
+    left = iter(range(WRITERS - 1))
+    ended = threading.Event()
 
     def write(writer: int) -> None:
         writing.wait()
-        for number in range(BATCHES):
-            client.upsert("c", batch(writer, number))
-            client.set_payload("c", {"seen": number}, [writer * 100_000])
-            client.delete("c", [writer * 100_000 + number * 100 + 1])
-        left[0] -= 1
+        try:
+            for number in range(BATCHES):
+                client.upsert("c", batch(writer, number))
+                client.set_payload("c", {"seen": number}, [writer * 100_000])
+                client.delete("c", [writer * 100_000 + number * 100 + 1])
+        finally:  # readers read until all have ended, by an error or not
+            if next(left, None) is None:
+                ended.set()
 
     def read() -> None:
         writing.wait()
-        while left[0]:
+        while not ended.is_set():
             client.query_points("c", [1.0] * 8, limit=5)
             mine = m.Filter(must=[m.FieldCondition(key="w", match=m.MatchValue(value=0))])
             # Each batch of twenty appears at once, then loses one.

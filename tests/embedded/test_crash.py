@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from twofold import Document, HybridIndex
 from twofold.embedded import EmbeddedClient, embedded_client
+from twofold.testing import HashEmbedding
 
 from .conftest import payload_of, vectors_of
 from .processes import start
 
 ROUNDS = int(os.environ.get("TWOFOLD_CRASH_ROUNDS", "2"))
+LARGE_ROUNDS = max(1, ROUNDS // 5)
 BATCH = 40
 # Everything is read back after each kill, which would take ever longer in a store that grows for a hundred rounds.
 ROUNDS_A_STORE = 10
@@ -51,9 +54,9 @@ for batch in range(first, first + 100_000):
 """
 
 
-def crash(path: Path, first: int, moment: float) -> int:
+def crash(path: Path, first: int, moment: float, ingest: str = INGEST, size: int = BATCH) -> int:
     """Run the ingestion, kill it, and return the last batch that was acknowledged."""
-    process = start(INGEST, path, first, BATCH)
+    process = start(ingest, path, first, size)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     time.sleep(moment)
@@ -87,6 +90,48 @@ def test_no_acknowledged_batch_is_lost_and_none_is_half_there(tmp_path: Path) ->
         next_batch = 1
         for _ in range(first, min(ROUNDS, first + ROUNDS_A_STORE)):
             next_batch = one_round(tmp_path / str(first), next_batch, rng.uniform(0.02, 1.0))
+
+
+LARGE = 500
+# Batches of documents beyond what is written in one piece.
+INGEST_LARGE = """
+import sys
+from twofold import Document, HybridIndex
+from twofold.testing import HashEmbedding
+path, first, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+index = HybridIndex.open(path, dense=HashEmbedding())
+print("ready", flush=True)
+for batch in range(first, first + 100_000):
+    index.add([Document(text=f"memory {n} of batch {batch}", id=f"{batch}-{n}") for n in range(size)])
+    print(batch, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_of_a_large_batch_a_beginning_is_there_and_adding_it_again_completes_it(tmp_path: Path) -> None:
+    rng, next_batch = random.Random(time.time_ns()), 1
+    for number in range(LARGE_ROUNDS):
+        path = tmp_path / str(number // ROUNDS_A_STORE)
+        first = 1 if number % ROUNDS_A_STORE == 0 else next_batch
+        acknowledged = crash(path, first, rng.uniform(0.02, 1.0), INGEST_LARGE, LARGE)
+        with HybridIndex.open(path, dense=HashEmbedding()) as index:
+            there = [batch_of(index, batch) for batch in range(1, acknowledged + 2)]
+            assert all(ids == list(range(LARGE)) for ids in there[:-1])
+            assert there[-1] == list(range(len(there[-1])))  # in order, so a beginning
+            again = [
+                Document(text=f"memory {n} of batch {acknowledged + 1}", id=f"{acknowledged + 1}-{n}")
+                for n in range(LARGE)
+            ]
+            index.add(again)
+            assert index.count() == LARGE * (acknowledged + 1)
+        next_batch = acknowledged + 2
+
+
+def batch_of(index: HybridIndex, batch: int) -> list[int]:
+    """The numbers of its documents that are there, each whole."""
+    found = [document for document in index.get([f"{batch}-{n}" for n in range(LARGE)]) if document]
+    assert all(d.text == f"memory {str(d.id).split('-')[1]} of batch {batch}" for d in found)
+    return [int(str(document.id).split("-")[1]) for document in found]
 
 
 def one_round(path: Path, next_batch: int, moment: float) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,7 @@ from twofold.embedded.collection import Collection
 from twofold.embedded.gate import Gate
 from twofold.embedded.pace import Pace
 
-from .conftest import fill
-
-
-def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
+from .conftest import eventually, fill, sample_points
 
 
 @pytest.fixture
@@ -35,23 +27,53 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_PAYS_FROM_POINTS", 50)
 
 
+def looked_at_while_idle(monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Wait until the housekeeper could have optimised: twice, since the first look may have begun before."""
+    looks: list[float] = []
+    look = housekeeping.Housekeeper._look_after
+
+    def watched(self: housekeeping.Housekeeper, collection: Collection) -> None:
+        idle = time.monotonic() - collection.last_write
+        look(self, collection)
+        looks.append(idle)
+
+    monkeypatch.setattr(housekeeping.Housekeeper, "_look_after", watched)
+    return eventually(lambda: sum(idle > housekeeping._IDLE_BEFORE_OPTIMIZE for idle in looks) >= 2)
+
+
 @pytest.mark.usefixtures("quick")
-def test_idle_collections_are_flushed_and_optimised(tmp_path: Path) -> None:
+def test_idle_collections_are_flushed_and_optimised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = fill(embedded_client(tmp_path))
     collection = client._client.store.get("notes")
     assert eventually(lambda: collection.settings.optimized_points == 60)
     assert eventually(lambda: collection.unflushed == 0)
     shard = collection.settings.shard
     client.upsert("notes", [m.PointStruct(id=1000, vector={})])
-    time.sleep(0.5)
+    assert looked_at_while_idle(monkeypatch)
     assert collection.settings.shard == shard  # one more point is no reason to do it again
     client.close()
 
 
 @pytest.mark.usefixtures("quick")
-def test_manual_means_manual(tmp_path: Path) -> None:
+def test_points_that_were_written_again_are_a_reason_to_optimise(tmp_path: Path) -> None:
+    """Their number stays the same, but they are no longer in the search graph; restarts forget nothing."""
     client = fill(embedded_client(tmp_path, optimize="manual"))
-    time.sleep(0.6)
+    client.optimize("notes")
+    assert not housekeeping.pays(client._client.store.get("notes"))
+    for _ in range(2):
+        client.upsert("notes", sample_points(30))
+        client.close()
+        client = embedded_client(tmp_path, optimize="manual")
+    assert housekeeping.pays(client._client.store.get("notes"))
+    client.optimize("notes")
+    assert not housekeeping.pays(client._client.store.get("notes"))
+    client.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_manual_means_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = fill(embedded_client(tmp_path, optimize="manual"))
+    assert looked_at_while_idle(monkeypatch)
     assert client._client.store.get("notes").settings.optimized_points == 0
     client.close()
     with pytest.raises(BadRequest, match="optimize"):

@@ -6,6 +6,7 @@ TWOFOLD_LOCK_PROCESSES=6 is the full run.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import StoreError, StoreLocked, async_embedded_client, embedded_client, lock
+from twofold.embedded import StoreClosed, StoreError, StoreLocked, async_embedded_client, embedded_client, lock
 
-from .conftest import fill, payload_of
+from .conftest import eventually, fill, payload_of
 from .processes import start
 
 PROCESSES = int(os.environ.get("TWOFOLD_LOCK_PROCESSES", "3"))
@@ -138,6 +139,48 @@ def test_async_and_sync_on_one_store(tmp_path: Path) -> None:
     sync.close()
 
 
+def test_an_async_client_is_closed_for_good(tmp_path: Path) -> None:
+    async def work() -> None:
+        client, other = async_embedded_client(tmp_path), async_embedded_client(tmp_path)
+        await client.create_collection("a", {})
+        await asyncio.gather(client.close(), client.close())
+        await client.close()
+        for call in (client.count("a"), client.flush()):
+            with pytest.raises(StoreClosed, match="async_embedded_client"):
+                await call
+        assert (await other.count("a")).count == 0
+        await other.close()
+
+    asyncio.run(work())
+
+
+ASYNC_FORK = """
+import asyncio, os, signal, warnings
+warnings.simplefilter("ignore")
+from twofold.embedded import StoreClosed, async_embedded_client
+async def use():
+    client = async_embedded_client(":memory:")
+    await client.create_collection("a", {})
+    return client
+client = asyncio.run(use())
+child = os.fork()
+if child == 0:
+    signal.alarm(50)
+    try:
+        asyncio.run(client.count("a"))
+    except StoreClosed:
+        os._exit(0)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_an_async_client_does_not_hang_in_a_forked_child() -> None:
+    out, err = start(ASYNC_FORK).communicate(timeout=60)
+    assert out == "0\n", err
+
+
 FORK = """
 import os, sys, warnings
 warnings.simplefilter("ignore")
@@ -170,6 +213,76 @@ def test_a_forked_child_may_not_touch_its_parents_store(tmp_path: Path) -> None:
     process = start(FORK, tmp_path)
     out, err = process.communicate(timeout=60)
     assert out == "0 0\nreopened\n", err
+
+
+FORGOTTEN = """
+import gc, sys
+from twofold.embedded import StoreLocked, embedded_client, store
+gc.disable()
+class Box: pass
+box = Box()
+box.itself, box.client = box, embedded_client(sys.argv[1])
+read = store.Store._read_store_file
+def collect_and_read(self):
+    gc.collect()  # as Python may at any moment
+    return read(self)
+store.Store._read_store_file = collect_and_read
+del box
+other = embedded_client(sys.argv[2])
+print("open", flush=True)
+sys.stdin.readline()
+other.close()
+"""
+
+
+def test_a_forgotten_client_is_closed_and_holds_nobody_up(tmp_path: Path) -> None:
+    process = start(FORGOTTEN, tmp_path / "one", tmp_path / "two")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    assert eventually(lambda: opens(tmp_path / "one"))
+    out, err = process.communicate("\n", timeout=60)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def opens(path: Path) -> bool:
+    try:
+        embedded_client(path).close()
+    except StoreLocked:
+        return False
+    return True
+
+
+def test_a_collection_that_fails_to_close_keeps_no_other_from_closing(tmp_path: Path) -> None:
+    client = fill(embedded_client(tmp_path))
+    client.create_collection("a", {})
+    collection = client._client.store.get("notes")
+    collection._shard = FullDisk(collection._shard)  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="no space left"):
+        client.close()
+    again = embedded_client(tmp_path)
+    assert [again.count(name).count for name in ("a", "notes")] == [0, 60]
+    again.close()
+
+
+class FullDisk:
+    """A shard that can't be flushed."""
+
+    def __init__(self, shard: Any) -> None:
+        self.close = shard.close
+
+    def flush(self) -> None:
+        raise OSError("no space left")
+
+
+def test_a_disk_that_cannot_lock_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"No locks available.*local disk") as caught:
+        embedded_client(tmp_path)
+    assert not isinstance(caught.value, StoreLocked)
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:

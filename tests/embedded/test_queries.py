@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -253,6 +254,29 @@ def test_wrong_queries_say_why(notes: Any, asked: dict[str, Any], complaint: str
         notes.query_points("notes", **asked)
 
 
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("number", [NAN, INFINITE])
+def test_numbers_that_are_none_are_refused(notes: Any, number: float) -> None:
+    query, legs = [1.0, 0, 0, 0], [m.Prefetch(query=[1.0, 0, 0, 0], using="dense")]
+    beyond = m.Filter(must=[m.FieldCondition(key="n", range=m.Range(gte=number))])
+    weighted = m.RrfQuery(rrf=m.Rrf(k=2, weights=[number]))
+    floor = m.Prefetch(query=query, using="dense", score_threshold=number)
+    calls: list[Callable[[], Any]] = [
+        lambda: notes.scroll("notes", order_by=m.OrderBy(key="n", start_from=number)),
+        lambda: notes.query_points("notes", m.OrderByQuery(order_by=m.OrderBy(key="n", start_from=number))),
+        lambda: notes.count("notes", beyond),
+        lambda: notes.query_points("notes", query, using="dense", query_filter=beyond),
+        lambda: notes.query_points("notes", query, using="dense", score_threshold=number),
+        lambda: notes.query_points("notes", m.FusionQuery(fusion=m.Fusion.RRF), prefetch=[floor]),
+        lambda: notes.query_points("notes", weighted, prefetch=legs),
+    ]
+    for call in calls:
+        with pytest.raises(BadRequest, match=f"{number}.*finite"):
+            call()
+
+
 def test_groups(pair: Any) -> None:
     for asked in (
         {"query": VECTOR, "using": "dense"},
@@ -266,6 +290,15 @@ def test_groups(pair: Any) -> None:
         if "prefetch" not in asked:  # local mode widens prefetches to the whole collection
             assert [[h.id for h in g.hits] for g in ours] == [[h.id for h in g.hits] for g in local]
         assert all(set(h.payload or {}) == {"n"} for g in ours for h in g.hits)
+
+
+@pytest.mark.parametrize("path", ['o."x y"', '"p q".z', "l[0].k", "l[].k", "o.n[]"])
+def test_groups_by_any_path(client: Any, path: str) -> None:
+    client.create_collection("g", {})
+    held = {"o": {"x y": "a", "n": ["a"]}, "p q": {"z": "a"}, "l": [{"k": "a"}]}
+    client.upsert("g", [m.PointStruct(id=1, vector={}, payload=held)])
+    answer = client.query_points_groups("g", group_by=path)
+    assert [group.id for group in answer.groups] == ["a"]
 
 
 def test_groups_by_a_list_with_lookup(notes: Any) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import BadRequest, EmbeddedClient, NotFound
+from twofold.embedded import BadRequest, EmbeddedClient, NotFound, embedded_client
 
 from .conftest import vectors_of
 
@@ -262,6 +262,51 @@ def test_nothing_is_written_when_one_point_is_bad(
     with pytest.raises(BadRequest, match=complaint):
         plain.upsert("p", [good, bad])
     assert plain.count("p").count == 0
+
+
+def nested(levels: int) -> Any:
+    return {"a": nested(levels - 1)} if levels else 1
+
+
+@pytest.mark.parametrize("key", [".".join("a" * 300), ".".join("a" * 60), "a" + "[0]" * 60])
+def test_a_payload_under_a_key_is_as_deep_as_both_together(plain: EmbeddedClient, key: str) -> None:
+    """The engine would take it, and be unable to read its own log afterwards."""
+    plain.upsert("p", [m.PointStruct(id=1, vector=[1.0, 2.0, 3.0])])
+    change = m.SetPayload(payload=nested(60), points=[1], key=key)
+    for write in (
+        lambda: plain.set_payload("p", nested(60), [1], key=key),
+        lambda: plain.batch_update_points("p", [m.SetPayloadOperation(set_payload=change)]),
+        lambda: plain.batch_update_points("p", [m.OverwritePayloadOperation(overwrite_payload=change)]),
+    ):
+        with pytest.raises(BadRequest, match="levels deep"):
+            write()
+    plain.set_payload("p", nested(60), [1], key="a.b")
+    path = plain.init_options["path"]
+    plain.close()
+    again = embedded_client(path)
+    assert again.retrieve("p", [1])[0].payload == {"a": {"b": nested(60)}}
+    again.close()
+
+
+def test_a_condition_of_a_write_is_not_too_deep_for_the_log(plain: EmbeddedClient) -> None:
+    condition = FILMS
+    for _ in range(100):
+        condition = m.Filter(must=[condition])
+    point = m.PointStruct(id=1, vector=[1.0, 2.0, 3.0])
+    with pytest.raises(BadRequest, match="levels deep"):
+        plain.upsert("p", [point], update_filter=condition)
+    with pytest.raises(BadRequest, match="levels deep"):
+        plain.update_vectors("p", [m.PointVectors(id=1, vector=[1.0, 2, 3])], update_filter=condition)
+
+
+@pytest.mark.parametrize("number", [1e6, -1e6])
+def test_a_number_too_large_for_half_precision_is_refused(client: EmbeddedClient, number: float) -> None:
+    half = m.VectorParams(size=2, distance=m.Distance.DOT, datatype=m.Datatype.FLOAT16)
+    client.create_collection("h", half)
+    client.upsert("h", [m.PointStruct(id=1, vector=[65_000.0, 1.0])])
+    for vector in ([number, 1.0], np.array([number, 1.0], np.float32)):
+        with pytest.raises(BadRequest, match="16-bit"):
+            client.upsert("h", [m.PointStruct.model_construct(id=2, vector=vector, payload=None)])
 
 
 @pytest.mark.parametrize("point_id", [-1, 2**64, "foo", True, 1.5, None])

@@ -20,6 +20,7 @@ KINDS = ("note", "film", "link")
 WORDS = ("river", "stone", "Lantern", "winter", "Søren", "paper")
 
 LAYOUT: dict[str, Any] = {
+    "shard_number": 1,  # IDF is counted for each shard, and scores are compared with a count over everything
     "vectors_config": {"dense": models.VectorParams(size=SIZE, distance=models.Distance.COSINE)},
     "sparse_vectors_config": {
         "bm25": models.SparseVectorParams(modifier=models.Modifier.IDF),

@@ -60,7 +60,7 @@ class Engine:
             self.process.start()
         elif self.rest is not None:
             self.rest.restart()
-        elif self.name == "embedded":
+        elif self.name in ("embedded", "local"):
             self._finish(self.client.close())
             self.client = self._open()
 
@@ -87,7 +87,7 @@ class Engine:
             return (async_embedded_client if self._loop else embedded_client)(self.folder)
         remote: type[AsyncQdrantClient] | type[QdrantClient] = AsyncQdrantClient if self._loop else QdrantClient
         if self.name == "local":
-            return remote(":memory:")
+            return remote(path=str(self.folder / "local"))
         served = self.rest or self.process
         return remote(url=served.url if served else os.environ["QDRANT_URL"], timeout=30, check_compatibility=False)
 

@@ -1,6 +1,6 @@
 """Random operations with restarts: no difference to a dictionary.
 
-TWOFOLD_KIT_OPS: how many for each engine (20000 in `make crash`); TWOFOLD_KIT_SEED: another walk.
+TWOFOLD_KIT_OPS: how many for each engine and style (20000 in `make crash`); TWOFOLD_KIT_SEED: another walk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from tests.kit.engines import ENGINES, STYLES, Engine
 from tests.kit.walk import Walk
 
-OPERATIONS = int(os.environ.get("TWOFOLD_KIT_OPS", "300"))
+OPERATIONS = int(os.environ.get("TWOFOLD_KIT_OPS", "150"))
 SEED = int(os.environ.get("TWOFOLD_KIT_SEED", "1"))
 # `process` is the endpoint in a process of its own, which restarts by kill -9.
 WALKS = [*(f"{engine}-{style}" for engine in ENGINES for style in STYLES), "process-sync"]
@@ -25,6 +25,6 @@ def test_no_difference(walk: str, tmp_path: Path) -> None:
     name, style = walk.rsplit("-", 1)
     engine = Engine(name, style, tmp_path)
     try:
-        Walk(engine, SEED + (style == "async")).run(OPERATIONS // 2)
+        Walk(engine, SEED + (style == "async")).run(OPERATIONS)
     finally:
         engine.shut()

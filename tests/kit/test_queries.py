@@ -12,7 +12,7 @@ from qdrant_client import models
 from tests.kit import corpus, oracle
 from tests.kit.conftest import Shelf
 from tests.kit.corpus import PointId
-from tests.kit.engines import refused
+from tests.kit.engines import Engine, refused
 from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
@@ -318,3 +318,41 @@ def test_a_batch_answers_each_in_its_place(library: Shelf) -> None:
 def test_a_bad_query_is_refused(library: Shelf, arguments: Any) -> None:
     with refused(400):
         ask(library, **arguments)
+
+
+TEXTS = {1: "river and stone", 2: "a river, a winter, a long way", 3: "paper", 4: "Stone upon stone"}
+
+
+@pytest.fixture(scope="session")
+def scored(engine: Engine) -> Shelf:
+    """Texts under an index that ranks."""
+    name = engine.new_collection(vectors_config={}, shard_number=1)
+    ranks = models.TextIndexParams(
+        type=models.TextIndexType.TEXT, tokenizer=models.TokenizerType.WORD, lowercase=True, scoring=True
+    )
+    engine.create_payload_index(name, "text", ranks)
+    rows = [models.PointStruct(id=n, vector={}, payload={"text": text, "n": n}) for n, text in TEXTS.items()]
+    engine.upsert(name, rows)
+    return Shelf(engine, name, [])
+
+
+def test_text_queries_rank_by_bm25(scored: Shelf) -> None:
+    found = ask(scored, models.TextQuery(text="river stone"), using="text")
+    assert [point.id for point in found] == [1, 4, 2]
+    assert [point.score for point in found] == sorted((point.score for point in found), reverse=True)
+    assert ask(scored, models.TextQuery(text="nowhere"), using="text") == []
+
+
+def test_text_queries_take_parameters_and_filters(scored: Shelf) -> None:
+    flat = models.Bm25Scoring(bm25=models.Bm25Params(k=0.0, b=0.0))
+    asked = models.TextQuery(text=models.TextQueryInput(query="stone", scoring=flat))
+    once, twice = ask(scored, asked, using="text")
+    assert once.score == pytest.approx(twice.score)  # with k = 0 a word counts once
+    only = models.Filter(must=[models.FieldCondition(key="n", range=models.Range(gt=1))])
+    assert [p.id for p in ask(scored, models.TextQuery(text="stone"), using="text", query_filter=only)] == [4]
+
+
+def test_text_queries_are_fused_like_others(scored: Shelf) -> None:
+    words = [models.Prefetch(query=models.TextQuery(text=text), using="text") for text in ("stone", "river stone")]
+    found = ask(scored, models.FusionQuery(fusion=models.Fusion.RRF), prefetch=words)
+    assert {point.id for point in found} == {1, 2, 4}

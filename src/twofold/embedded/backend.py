@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from .api.direct import DirectApi
 from .api.queries import QueriesApi
 from .api.unsupported import UnsupportedApi
 from .api.writes import WritesApi
+from .errors import StoreClosed
 from .optimize import Progress, optimize
 from .store import Store
 
@@ -36,16 +38,25 @@ class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, DirectApi, UnsupportedA
         return optimize(self.store.get(collection_name), progress)
 
     def flush(self) -> None:
-        for name in self.store.names():
-            self.store.get(name).flush()
+        for collection in self.store.collections():
+            collection.flush()
 
     def info(self) -> models.VersionInfo:
         return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))
 
     def close(self, **kwargs: Any) -> None:
-        if not self._released and not sys.is_finalizing():
-            self._released = True
+        if self._let_go():
             self.store.release()
+
+    def forget(self) -> None:
+        """Close from a finaliser, which must not wait for anything."""
+        if self._let_go():
+            self.store.forget()
+
+    def _let_go(self) -> bool:
+        first = not self._released and not sys.is_finalizing()
+        self._released = True
+        return first
 
 
 class AsyncEdgeBackend(AsyncQdrantBase):
@@ -54,15 +65,29 @@ class AsyncEdgeBackend(AsyncQdrantBase):
     def __init__(self, store: Store) -> None:
         super().__init__()
         self.sync = EdgeBackend(store)
-        self._threads = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
+        self._threads: ThreadPoolExecutor | None = _new_threads()
+        self._pid = os.getpid()
 
     async def run(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: method(*args, **kwargs))
+        return await self._start(lambda: method(*args, **kwargs))
+
+    def _start(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work
+            self._threads, self._pid = _new_threads(), os.getpid()
+        if self._threads is None:
+            raise StoreClosed("This client is closed: open another with async_embedded_client(path).")
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def close(self, **kwargs: Any) -> None:
-        await self.run(self.sync.close)
-        self._threads.shutdown(wait=False)
+        if self._threads is not None:
+            closing = self._start(self.sync.close)
+            threads, self._threads = self._threads, None
+            await closing
+            threads.shutdown(wait=False)
+
+
+def _new_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
 
 
 def _in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:

@@ -27,6 +27,10 @@ class EmbeddedClient(QdrantClient):
     def _resolve_query_request(self, query: models.QueryRequest) -> models.QueryRequest:
         return resolve_request(query, super()._resolve_query_request)
 
+    def __del__(self) -> None:
+        if isinstance(getattr(self, "_client", None), EdgeBackend):
+            self._client.forget()
+
     @property
     def backend(self) -> EdgeBackend:
         """What this client hands its calls to, once it has looked for texts that have to be encoded."""
@@ -62,7 +66,7 @@ class AsyncEmbeddedClient(AsyncQdrantClient):
     def __del__(self) -> None:
         # asyncio can't be relied on here; a store left open would stay locked for other processes.
         if isinstance(getattr(self, "_client", None), AsyncEdgeBackend):
-            self._client.sync.close()
+            self._client.sync.forget()
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
@@ -83,7 +87,7 @@ def embedded_client(
     engine's log is written before the answer); what is idle for two seconds is on disk. durability="power":
     it survives a power loss too, at the cost of a disk flush, some 10 ms, per call.
 
-    optimize="auto": a collection that has grown by 20,000 points and a fifth, and that nobody has written to
+    optimize="auto": a collection where 20,000 points and a fifth are new or rewritten, and that nobody has written to
     for five seconds, gets its search index built in the background, by a child process of low priority, with
     no pause for readers or writers. "manual": only client.optimize(collection) does.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,11 +13,11 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .files import remove_tree
+from .files import make_directory, remove_tree, sync_tree
 from .from_edge import to_model_id
 from .gate import Gate
 from .pace import Pace
-from .settings import SETTINGS_FILE, Settings, load_settings
+from .settings import SETTINGS_FILE, Settings
 from .to_edge.configs import to_edge_config, to_schema
 from .to_edge.indexes import to_edge_index
 from .to_edge.vectors import VectorSchema
@@ -41,7 +42,8 @@ class Collection:
         self.schema = to_schema(settings.config)
         self.writing = threading.RLock()
         self.gate = Gate()
-        self.rebuilding = threading.Lock()
+        # Reentrant: who is told of the progress of an optimisation may close the store, which waits for its end.
+        self.rebuilding = threading.RLock()
         self.journal: list[edge.UpdateOperation] | None = None
         self._shard: edge.EdgeShard | None = shard
         self._sync = sync
@@ -51,6 +53,7 @@ class Collection:
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
         self._flush_pace = Pace(target=0.1, start=8_000, smallest=2_000, largest=20_000)
         self.unflushed = 0
+        self.written_points = settings.written_points
         self.last_write = time.monotonic()
         self._operations = 0
 
@@ -58,23 +61,30 @@ class Collection:
     def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         """The settings file is written last: a directory without it isn't a collection yet."""
         config = to_edge_config(settings.config, settings.wal)
-        directory.mkdir(parents=True)
+        make_directory(directory)
         (directory / UNFINISHED_FILE).touch()
         shard = call(edge.EdgeShard.create, str(directory / settings.shard), config)
         call(shard.flush)
+        settle(directory / settings.shard, settings)
         settings.save(directory)
         (directory / UNFINISHED_FILE).unlink()
         return cls(directory, settings, shard, sync)
 
     @classmethod
-    def open(cls, directory: Path, sync: bool) -> Collection:
-        settings = load_settings(directory)
-        for leftover in directory.glob("shard-*"):
-            if leftover.name != settings.shard:  # a rebuild that was killed before, or after, its swap
-                remove_tree(leftover)
+    def open(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         collection = cls(directory, settings, load_shard(directory / settings.shard), sync)
-        collection._restore_indexes()
+        try:
+            collection._restore_indexes()
+        except BaseException:
+            collection.close()
+            raise
+        collection._remove_leftovers()
         return collection
+
+    def _remove_leftovers(self) -> None:
+        for leftover in self.directory.glob("shard-*"):
+            if leftover.name != self.settings.shard:  # a rebuild that was killed before, or after, its swap
+                remove_tree(leftover)
 
     def _restore_indexes(self) -> None:
         present = self.read("info").payload_schema
@@ -103,6 +113,7 @@ class Collection:
             self.read("update", operation)
             self._pace.learn(points, time.perf_counter() - began)
             self.unflushed += points
+            self.written_points += points
             self.last_write = time.monotonic()
             if self._sync or self.unflushed >= self._flush_pace.size:
                 self.flush()
@@ -131,6 +142,12 @@ class Collection:
             self._flush_pace.learn(self.unflushed, time.perf_counter() - began)
             self.unflushed = 0
 
+    def save_count(self) -> None:
+        """Keep how much was written since the last optimisation, for those who open the store next."""
+        with self.writing:
+            if self.written_points != self.settings.written_points:
+                self.change(replace(self.settings, written_points=self.written_points))
+
     def require(self, ids: Sequence[int | str]) -> None:
         """Refuse ids that aren't there: the engine would, after it has written the operation to its log."""
         for start in range(0, len(ids), _IDS_PER_PAGE):
@@ -152,7 +169,8 @@ class Collection:
                 return ids
 
     def change(self, settings: Settings) -> None:
-        """Put new settings in force; on disk before anything relies on them."""
+        """Put new settings in force; on disk before anything relies on them. The caller holds `writing`."""
+        self._live()
         settings.save(self.directory)
         self.settings = settings
         schema = to_schema(settings.config)
@@ -161,10 +179,10 @@ class Collection:
 
     def reload(self, settings: Settings) -> None:
         """Load the shard again with other index settings."""
+        path, config = self.directory / self.settings.shard, to_edge_config(settings.config, settings.wal)
         with self.writing, self.gate.shut():
             call(self._live().flush)
             call(self._live().close)
-            path, config = self.directory / self.settings.shard, to_edge_config(settings.config, settings.wal)
             try:
                 self._shard = load_shard(path, config)
             except BaseException:
@@ -174,12 +192,21 @@ class Collection:
 
     def swap(self, shard: edge.EdgeShard, settings: Settings, name: str) -> None:
         """Let a rebuilt shard take over; the caller holds `writing`."""
+        settle(self.directory / name, settings)
         with self.gate.shut():
             old, old_name = self._live(), self.settings.shard
             self.change(replace(settings, shard=name))
             self._shard, self.unflushed = shard, 0
-            call(old.close)
+            close_shard(old)
         remove_tree(self.directory / old_name)
+
+    def discard(self, shard: edge.EdgeShard | None, path: Path) -> None:
+        """Remove a rebuilt shard that came to nothing: not one that has taken over before its rebuild failed."""
+        if path.name == self.settings.shard:
+            return
+        if shard is not None:
+            close_shard(shard)
+        remove_tree(path)
 
     @property
     def closed(self) -> bool:
@@ -188,14 +215,21 @@ class Collection:
     def close(self) -> None:
         with self.writing, self.gate.shut():
             if self._shard is not None:
-                shard, self._shard = self._shard, None
-                call(shard.flush)
-                call(shard.close)
+                try:
+                    call(self._shard.flush)
+                    self.save_count()
+                finally:
+                    shard, self._shard = self._shard, None
+                    call(shard.close)
+
+    def await_rebuild(self, seconds: float) -> None:
+        """Wait for a rebuild to end; it notices within a moment that the collection is closed."""
+        if self.rebuilding.acquire(timeout=seconds):
+            self.rebuilding.release()
 
     def destroy(self) -> None:
-        """The rename is the moment of deletion; a crash afterwards is cleaned up at the next open."""
-        (self.directory / SETTINGS_FILE).replace(self.directory / DELETED_FILE)
         with self.writing, self.gate.shut():
+            mark_deleted(self.directory)
             shard, self._shard = self._live(), None
             call(shard.close)
         remove_tree(self.directory)
@@ -214,14 +248,31 @@ class Collection:
         return self._shard
 
 
+def mark_deleted(directory: Path) -> None:
+    """The moment of deletion: a crash afterwards is cleaned up at the next open."""
+    (directory / SETTINGS_FILE).replace(directory / DELETED_FILE)
+
+
 _LEAKED: list[Any] = []
+
+
+def close_shard(shard: edge.EdgeShard) -> None:
+    """Close a shard whose files are about to be removed: whatever it says is of no interest."""
+    with suppress(EmbeddedError, StoreError, EngineFailure):
+        call(shard.close)
+
+
+def settle(shard: Path, settings: Settings) -> None:
+    """Put a new shard's files on disk: the engine leaves that to the system, and the settings are to name them next."""
+    if settings.wal:  # otherwise it's one in memory
+        sync_tree(shard)
 
 
 def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeShard:
     try:
         shard: edge.EdgeShard = call(edge.EdgeShard.load, str(path), config)
     except EmbeddedError as error:
-        raise StoreError(f"{path} can't be loaded ({error}): restore it from a backup, or move it away.") from error
+        raise StoreError(f"{path} can't be loaded: {error}") from error
     return shard
 
 

@@ -18,6 +18,7 @@ qdrant-client's local mode raises (``ValueError``), so code written for either k
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 
 from httpx import Headers
@@ -107,6 +108,6 @@ class LocalStoreFound(StoreError):
         self.path = path
         super().__init__(
             f"{path} was written by qdrant-client's local mode, another format. Import it into a new "
-            f"directory: `python -m twofold.embedded import {path} NEW_DIRECTORY`, or "
+            f"directory: `python -m twofold.embedded import {shlex.quote(path)} NEW_DIRECTORY`, or "
             "twofold.embedded.import_local_store(source, destination)."
         )

@@ -20,11 +20,30 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     sync_directory(path.parent)
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and what is missing above it; on disk when this returns."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_directory(made.parent)
+
+
+def sync_tree(path: Path) -> None:
+    """Make every file and directory in and under a directory survive a power loss."""
+    for directory, _, files in os.walk(path):
+        for name in files:
+            _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
+        sync_directory(Path(directory))
+
+
 def sync_directory(path: Path) -> None:
     """Make renames within a directory survive a power loss; Windows does so by itself."""
-    if os.name == "nt":
-        return
-    fd = os.open(path, os.O_RDONLY)
+    if os.name != "nt":
+        _sync(path, os.O_RDONLY)
+
+
+def _sync(path: str | Path, flags: int) -> None:
+    fd = os.open(path, flags)
     try:
         os.fsync(fd)
     finally:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from qdrant_client import models
 
 from .errors import BadRequest
+from .to_edge.paths import chosen, first_step, split_path
 
 if TYPE_CHECKING:
     from .api.queries import QueriesApi
@@ -51,7 +51,7 @@ def _fill(api: QueriesApi, name: str, asked: models.QueryRequest, group_by: str,
 
 
 def _widen(asked: models.QueryRequest, wanted: int, group_by: str) -> models.QueryRequest:
-    fields = [re.split(r"[.\[]", group_by)[0]]
+    fields = [first_step(group_by)]
     prefetch = _widen_prefetch(asked.prefetch, wanted)
     changes = {"limit": wanted, "prefetch": prefetch, "with_payload": fields, "with_vector": False}
     return asked.model_copy(update=changes)
@@ -70,7 +70,7 @@ def _widen_prefetch(value: Any, wanted: int) -> Any:
 def _group(points: list[models.ScoredPoint], group_by: str, limit: int, size: int) -> _Groups:
     groups: _Groups = {}
     for point in points:
-        for key in dict.fromkeys(_keys(point.payload, group_by.split("."))):
+        for key in dict.fromkeys(_keys(point.payload, split_path(group_by))):
             if key in groups or len(groups) < limit:
                 hits = groups.setdefault(key, [])
                 if len(hits) < size:
@@ -79,13 +79,15 @@ def _group(points: list[models.ScoredPoint], group_by: str, limit: int, size: in
 
 
 def _keys(value: Any, path: list[str]) -> Iterator[Any]:
-    """The values at a JSON path such as `a.b` or `a[].b` that can name a group: strings and integers."""
+    """The values at a path that can name a group: strings and integers, and those in lists."""
+    step = path[0] if path else ""
     if isinstance(value, list):
-        for item in value:
-            yield from _keys(item, path)
+        indexed = step.startswith("[")
+        for item in value[chosen(step)] if indexed else value:
+            yield from _keys(item, path[1:] if indexed else path)
     elif path:
         if isinstance(value, dict):
-            yield from _keys(value.get(path[0].removesuffix("[]")), path[1:])
+            yield from _keys(value.get(step), path[1:])
     elif isinstance(value, (str, int)) and not isinstance(value, bool):
         yield value
 

@@ -55,6 +55,7 @@ class Housekeeper(threading.Thread):
             idle = time.monotonic() - collection.last_write
             if collection.unflushed and idle > _IDLE_BEFORE_FLUSH:
                 collection.flush()
+                collection.save_count()
             if self._auto and idle > _IDLE_BEFORE_OPTIMIZE:
                 self._optimize(collection)
         except StoreError as error:  # closed meanwhile, or no room on the disk
@@ -74,8 +75,10 @@ class Housekeeper(threading.Thread):
 
 def pays(collection: Collection) -> bool:
     """Whether enough has been written since the last optimisation for another one to speed up queries."""
-    if collection.rebuilding.locked():
-        return False
+    if not collection.rebuilding.acquire(blocking=False):
+        return False  # it's being done
+    collection.rebuilding.release()
     points = collection.read("info").points_count
-    changed = abs(points - collection.settings.optimized_points)
+    # The first is right even where the count was lost in a crash, the second knows what was written over.
+    changed = max(abs(points - collection.settings.optimized_points), collection.written_points)
     return bool(changed >= max(_PAYS_FROM_POINTS, _PAYS_FROM_SHARE * points))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 
 from .client import EmbeddedClient, embedded_client
-from .errors import StoreError
+from .errors import BadRequest, StoreError
+from .files import write_json
 
 _PAGE = 256
+_STARTED_FILE = "import.json"
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def import_local_store(
     meta = _read_meta(Path(source))
     if os.path.realpath(source) == os.path.realpath(destination):
         raise StoreError("Import into a new directory: the old one stays as it is until you delete it.")
-    old = QdrantClient(path=os.fspath(source))
+    old = _open_source(source)
     try:
         new = embedded_client(destination)
         try:
@@ -48,6 +50,13 @@ def import_local_store(
             new.close()
     finally:
         old.close()
+
+
+def _open_source(source: str | os.PathLike[str]) -> QdrantClient:
+    try:
+        return QdrantClient(path=os.fspath(source))
+    except RuntimeError as error:  # what local mode says of a store that somebody has open
+        raise StoreError(f"{source} is in use: close the client that has it open, then import it.") from error
 
 
 def _read_meta(source: Path) -> dict[str, Any]:
@@ -65,6 +74,7 @@ def _read_meta(source: Path) -> dict[str, Any]:
 def _import(
     old: QdrantClient, new: EmbeddedClient, meta: dict[str, Any], tell: Callable[[ImportProgress], None]
 ) -> dict[str, int]:
+    started = _Started(Path(new.init_options["path"]), new, meta["collections"])
     counts = {}
     for name in meta["collections"]:
         _create(old, new, name)
@@ -74,7 +84,26 @@ def _import(
     aliases = [_alias(alias, name) for alias, name in meta["aliases"].items()]
     if aliases:
         new.update_collection_aliases(aliases)
+    started.finish()
     return counts
+
+
+class _Started:
+    """Which collections an import makes, kept in the destination until it's complete.
+
+    One that is there and isn't in this list is somebody else's.
+    """
+
+    def __init__(self, destination: Path, new: EmbeddedClient, names: Iterable[str]) -> None:
+        self._path = destination / _STARTED_FILE
+        ours = json.loads(self._path.read_text("utf-8"))["collections"] if self._path.exists() else []
+        for name in names:
+            if name not in ours and new.collection_exists(name):
+                raise StoreError(f"{destination} has a collection {name} already: import into another directory.")
+        write_json(self._path, {"collections": list(names)})
+
+    def finish(self) -> None:
+        self._path.unlink()
 
 
 def _create(old: QdrantClient, new: EmbeddedClient, name: str) -> None:
@@ -90,11 +119,29 @@ def _copy(old: QdrantClient, new: EmbeddedClient, name: str, tell: Callable[[Imp
     while True:
         records, offset = old.scroll(name, limit=_PAGE, offset=offset, with_vectors=True)
         if records:
-            new.upload_points(name, [_point(record) for record in records])
+            _store(new, name, [_point(record) for record in records])
         done += len(records)
         tell(ImportProgress(name, done, total))
         if offset is None:
             return done
+
+
+def _store(new: EmbeddedClient, name: str, points: list[models.PointStruct]) -> None:
+    try:
+        new.upload_points(name, points)
+    except BadRequest:
+        for point in points:  # to tell which
+            _store_one(new, name, point)
+        raise
+
+
+def _store_one(new: EmbeddedClient, name: str, point: models.PointStruct) -> None:
+    try:
+        new.upload_points(name, [point])
+    except BadRequest as error:
+        raise BadRequest(
+            f"Point {point.id} of {name}: {error} Change it in the old store, then import again."
+        ) from error
 
 
 def _point(record: models.Record) -> models.PointStruct:

@@ -7,6 +7,7 @@ it dies.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -15,12 +16,14 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-from .errors import Holder, StoreLocked
+from .errors import Holder, StoreError, StoreLocked
 
 LOCK_FILE = "twofold.lock"
 _POLL = 0.05
 # Windows locks a range of bytes, and a locked byte can't be read by others: lock one far behind the text.
 _LOCKED_BYTE = 1 << 20
+# What the systems say of a lock that somebody has. Others mean that the file system has no locks.
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
 
 
 def _try_lock(fd: int) -> bool:
@@ -34,8 +37,10 @@ def _try_lock(fd: int) -> bool:
             import fcntl
 
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise StoreError(f"The store can't be locked ({error}): keep it on a local disk.") from error
     return True
 
 
@@ -58,12 +63,15 @@ class StoreLock:
         self._path = directory / LOCK_FILE
         self._fd: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         deadline = time.monotonic() + wait
-        while not _try_lock(self._fd):
-            if time.monotonic() >= deadline:
-                self.abandon()
-                raise StoreLocked(str(directory), _read_holder(self._path))
-            time.sleep(_POLL)
-        self._sign()
+        try:
+            while not _try_lock(self._fd):
+                if time.monotonic() >= deadline:
+                    raise StoreLocked(str(directory), _read_holder(self._path))
+                time.sleep(_POLL)
+            self._sign()
+        except BaseException:
+            self.abandon()
+            raise
 
     def _sign(self) -> None:
         if self._fd is None:

@@ -11,6 +11,7 @@ removed.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,9 +24,9 @@ from typing import Literal
 
 import qdrant_edge as edge
 
-from .collection import Collection, call, load_shard
+from .collection import Collection, call, load_shard, settle
 from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
-from .files import remove_tree
+from .settings import new_shard_name
 
 Stage = Literal["copying", "indexing", "catching up", "done"]
 _CHILD = Path(__file__).with_name("optimize_child.py")
@@ -54,7 +55,9 @@ class Optimization:
         self._progress = progress
         self._began = time.monotonic()
         self.points = int(collection.read("count", edge.CountRequest(True)))
-        self._target = collection.directory / collection.settings.next_shard()
+        self._shard: edge.EdgeShard | None = None
+        self._covered = 0
+        self._target = collection.directory / new_shard_name()
 
     def run(self) -> None:
         try:
@@ -63,7 +66,7 @@ class Optimization:
             self._take_over()
         except BaseException:
             self._collection.journal = None
-            remove_tree(self._target)
+            self._collection.discard(self._shard, self._target)
             raise
         self._tell("done")
 
@@ -78,12 +81,13 @@ class Optimization:
         with self._collection.writing:
             self._collection.flush()
             _require_space(source)
-            remove_tree(self._target)
             shutil.copytree(source, self._target)
             self._collection.journal = []
+            self._covered = self._collection.written_points
 
     def _index(self) -> None:
-        command = [sys.executable, "-I", str(_CHILD), str(self._target)]
+        engine = Path(edge.__file__).parents[1]
+        command = [sys.executable, "-I", *map(str, (_CHILD, self._target, engine, os.getpid()))]
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as child:
@@ -109,21 +113,20 @@ class Optimization:
 
     def _take_over(self) -> None:
         self._tell("catching up")
-        shard = load_shard(self._target)
         collection = self._collection
-        try:
-            for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
-                if not self._replay(shard):
-                    break
-            with collection.writing:
-                self._replay(shard)
-                collection.journal = None
-                call(shard.flush)
-                settings = replace(collection.settings, optimized_points=self.points)
-                collection.swap(shard, settings, self._target.name)
-        except BaseException:
-            call(shard.close)
-            raise
+        shard = self._shard = load_shard(self._target)
+        for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
+            if not self._replay(shard):
+                break
+        settle(self._target, collection.settings)  # here too, since nobody waits for it yet
+        with collection.writing:
+            self._replay(shard)
+            collection.journal = None
+            call(shard.flush)
+            since = collection.written_points - self._covered
+            settings = replace(collection.settings, optimized_points=self.points, written_points=since)
+            collection.swap(shard, settings, self._target.name)
+            collection.written_points = since
 
     def _replay(self, shard: edge.EdgeShard) -> int:
         with self._collection.writing:
@@ -136,6 +139,8 @@ class Optimization:
 
 def optimize(collection: Collection, progress: Progress | None = None) -> bool:
     """Optimise a collection; False if it holds nothing. A second call waits for the first."""
+    if getattr(sys, "frozen", False):  # the executable is the application, and would be started once more
+        raise StoreError("A frozen application can't optimise: do it with Python on the same folder, or use a server.")
     with collection.rebuilding:
         run = Optimization(collection, progress)
         if run.points == 0:

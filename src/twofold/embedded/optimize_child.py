@@ -1,6 +1,6 @@
 """Optimise one shard's directory; run as a script in a process of its own.
 
-It imports the engine alone, so it starts fast and works wherever the engine is installed.
+It imports the engine alone, from where its parent has it, so it starts fast and works wherever that is installed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from contextlib import suppress
 _PR_SET_PDEATHSIG = 1
 
 
-def main(path: str) -> None:
+def main(path: str, engine: str, parent: int) -> None:
     _be_modest()
+    if os.getppid() != parent:
+        return  # it died before it could be watched
+    sys.path.insert(0, engine)
     import qdrant_edge as edge
 
+    sys.path.remove(engine)
     shard = edge.EdgeShard.load(path)
     shard.optimize()
     shard.flush()
@@ -35,4 +39,4 @@ def _be_modest() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import qdrant_edge as edge
@@ -11,8 +12,7 @@ from qdrant_client import models
 
 from .collection import Collection, call
 from .errors import BadRequest
-from .files import remove_tree
-from .settings import Settings
+from .settings import Settings, new_shard_name
 from .to_edge.configs import dense_fields, to_edge_config
 from .to_edge.indexes import to_edge_index
 
@@ -98,19 +98,17 @@ def _rewrite(collection: Collection, settings: Settings) -> None:
 
     Writers wait, readers don't.
     """
-    target = collection.directory / settings.next_shard()
-    remove_tree(target)
+    target = collection.directory / new_shard_name()
     shard = call(edge.EdgeShard.create, str(target), to_edge_config(settings.config, settings.wal))
     try:
         _copy_points(collection, shard)
         for field, schema in settings.indexes.items():
             call(shard.update, edge.UpdateOperation.create_field_index(field, to_edge_index(schema)))
         call(shard.flush)
+        collection.swap(shard, replace(settings, optimized_points=0), target.name)
     except BaseException:
-        call(shard.close)
-        remove_tree(target)
+        collection.discard(shard, target)
         raise
-    collection.swap(shard, settings, target.name)
 
 
 def _copy_points(collection: Collection, shard: edge.EdgeShard) -> None:

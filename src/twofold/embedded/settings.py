@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import TypeAdapter
 from qdrant_client import models
@@ -33,13 +34,11 @@ class Settings:
     shard: str = "shard-1"
     wal: bool = True
     optimized_points: int = 0
+    written_points: int = 0  # since then, the same one twice counted twice
     created_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
     def save(self, directory: Path) -> None:
         write_json(directory / SETTINGS_FILE, self._to_json())
-
-    def next_shard(self) -> str:
-        return f"shard-{int(self.shard.rpartition('-')[2]) + 1}"
 
     def with_config(self, **changes: Any) -> Settings:
         return replace(self, config=self.config.model_copy(update=changes))
@@ -48,6 +47,11 @@ class Settings:
         indexes = {name: _INDEX.dump_python(index, mode="json") for name, index in self.indexes.items()}
         config = self.config.model_dump(mode="json", exclude_none=True)
         return {"format": FORMAT, "engine": "qdrant-edge", **vars(self), "config": config, "indexes": indexes}
+
+
+def new_shard_name() -> str:
+    """A name no other rebuild ever had: one that was given up may clean up late, when others are at work."""
+    return f"shard-{uuid4().hex[:12]}"
 
 
 def load_settings(directory: Path) -> Settings:

@@ -4,34 +4,54 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import re
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Literal
 from uuid import uuid4
 
-from .collection import DELETED_FILE, UNFINISHED_FILE, Collection
-from .errors import BadRequest, Conflict, LocalStoreFound, NotFound, StoreClosed, StoreError, StoreFormatError
-from .files import remove_tree, write_json
+from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted
+from .errors import (
+    BadRequest,
+    Conflict,
+    EmbeddedError,
+    EngineFailure,
+    LocalStoreFound,
+    NotFound,
+    StoreClosed,
+    StoreError,
+    StoreFormatError,
+)
+from .files import make_directory, remove_tree, write_json
 from .housekeeping import Housekeeper
 from .lock import StoreLock
-from .settings import SETTINGS_FILE, Settings
+from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
 Optimizing = Literal["auto", "manual"]
 
 MEMORY = ":memory:"
+_LOG = logging.getLogger("twofold.embedded")
 _FORMAT = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
+_REBUILD_ENDS_WITHIN = 5.0
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 _open_stores: dict[str, Store] = {}
 _registry = threading.Lock()
+# Stores whose clients were garbage collected. Python does that at any moment and in any thread, which may hold any
+# lock then, so a thread of its own closes them.
+_forgotten: SimpleQueue[Store] = SimpleQueue()
+_closer: threading.Thread | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class Options:
 
 def open_store(path: str | os.PathLike[str], options: Options) -> Store:
     """The store at `path`, shared if this process has it open already. Every call needs its own `release`."""
+    _start_closer()
     if os.fspath(path) == MEMORY:
         return Store(None, options)
     key = os.path.realpath(path)
@@ -61,6 +82,30 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         else:
             store.share(options)
         return store
+
+
+def _start_closer() -> None:
+    global _closer
+    with _registry:
+        if _closer is None:
+            _closer = threading.Thread(target=_close_forgotten, args=(_forgotten,), name="twofold-closer", daemon=True)
+            _closer.start()
+
+
+def _close_forgotten(forgotten: SimpleQueue[Store]) -> None:
+    while True:
+        try:
+            forgotten.get().release()
+        except Exception:
+            _LOG.exception("closing a store whose client was forgotten failed")
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A collection that can't be loaded: its name stays taken, so that nobody starts over without noticing."""
+
+    directory: Path
+    error: Exception
 
 
 class Store:
@@ -76,9 +121,10 @@ class Store:
         self._lock: StoreLock | None = None
         try:
             _refuse_foreign(self.path)
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path)
             self._lock = StoreLock(self.path, options.lock_wait)
             self._aliases = self._read_store_file()
+            self._damaged: dict[str, Damaged] = {}
             self._collections = self._open_collections()
         except BaseException:
             if self._lock is not None:
@@ -87,10 +133,11 @@ class Store:
                 remove_tree(self.path)
             raise
         _alive.add(self)
-        self._housekeeper = Housekeeper(weakref.WeakMethod(self._all), options.optimize == "auto")
+        self._housekeeper = Housekeeper(weakref.WeakMethod(self.collections), options.optimize == "auto")
         self._housekeeper.start()
 
-    def _all(self) -> list[Collection]:
+    def collections(self) -> list[Collection]:
+        """Those that could be loaded."""
         return list(self._collections.values())
 
     def _read_store_file(self) -> dict[str, str]:
@@ -115,8 +162,7 @@ class Store:
         try:
             for directory in sorted((self.path / "collections").glob("*")):
                 if (directory / SETTINGS_FILE).exists():
-                    collection = Collection.open(directory, self._sync)
-                    found[collection.settings.name] = collection
+                    self._open_collection(directory, found)
                 elif (directory / DELETED_FILE).exists() or (directory / UNFINISHED_FILE).exists():
                     remove_tree(directory)  # killed while it was deleted, or made
         except BaseException:
@@ -124,6 +170,14 @@ class Store:
                 collection.close()
             raise
         return found
+
+    def _open_collection(self, directory: Path, found: dict[str, Collection]) -> None:
+        settings = load_settings(directory)
+        try:
+            found[settings.name] = Collection.open(directory, settings, self._sync)
+        except (StoreError, EmbeddedError, EngineFailure) as error:
+            _LOG.warning("the collection %s in %s can't be loaded: %s", settings.name, directory, error)
+            self._damaged[settings.name] = Damaged(directory, error)
 
     @property
     def _sync(self) -> bool:
@@ -138,6 +192,10 @@ class Store:
         with self._changing:
             self._users += 1
 
+    def forget(self) -> None:
+        """As `release`, a moment later and without waiting: for finalisers."""
+        _forgotten.put(self)
+
     def release(self) -> None:
         """Let go; the last one closes the collections and frees the lock."""
         with _registry, self._changing:
@@ -150,15 +208,22 @@ class Store:
             return
         lock, self._lock = self._lock, None
         _open_stores.pop(str(self.path), None)
-        try:
-            for collection in self._all():
-                collection.close()
-            self._housekeeper.end()
-        finally:
-            self._collections = {}
-            lock.release()
-            if self.in_memory:
-                remove_tree(self.path)
+        # Carried out from the last to the first, each of them even if another fails.
+        with ExitStack() as steps:
+            steps.callback(self._let_go, lock)
+            # So that no file is written or removed once others may open the store. Only so long: a rebuild held up
+            # by whoever watches its progress works on a directory of its own, and can do no harm.
+            for collection in self.collections():
+                steps.callback(collection.await_rebuild, _REBUILD_ENDS_WITHIN)
+            steps.callback(self._housekeeper.end)
+            for collection in self.collections():
+                steps.callback(collection.close)
+
+    def _let_go(self, lock: StoreLock) -> None:
+        self._collections = {}
+        lock.release()
+        if self.in_memory:
+            remove_tree(self.path)
 
     def poison(self) -> None:
         """In a forked child: the parent keeps the store, the child may only open its own."""
@@ -171,22 +236,32 @@ class Store:
 
     def names(self) -> list[str]:
         self._check_open()
-        return sorted(self._collections)
+        return sorted([*self._collections, *self._damaged])
 
     def get(self, name: str) -> Collection:
         """The collection of this name or alias."""
         collection = self._collections.get(name)
         if collection is None:
             self._check_open()
-            collection = self._collections.get(self._aliases.get(name, ""))
+            target = self._aliases.get(name, name)
+            collection = self._collections.get(target)
+            self._refuse_damaged(target)
         if collection is None:
             known = ", ".join(self.names()) or "none"
             raise NotFound(f"Collection {name} not found: this store has {known}. Make it with create_collection(…).")
         return collection
 
+    def _refuse_damaged(self, name: str) -> None:
+        damaged = self._damaged.get(name)
+        if damaged is not None:
+            raise StoreError(
+                f"The collection {name} can't be used ({damaged.error}). Close the client and restore "
+                f"{damaged.directory} from a backup, or give it up with delete_collection({name!r})."
+            ) from damaged.error
+
     def has(self, name: str) -> bool:
         self._check_open()
-        return name in self._collections or name in self._aliases
+        return name in self._collections or name in self._damaged or name in self._aliases
 
     def create(self, settings: Settings) -> None:
         name = settings.name
@@ -202,28 +277,41 @@ class Store:
     def delete(self, name: str) -> bool:
         with self._changing:
             self._check_open()
-            collection = self._collections.pop(name, None)
-            if collection is None:
+            if name not in self._collections and name not in self._damaged:
                 return False
-            kept = {alias: target for alias, target in self._aliases.items() if target != name}
-            if kept != self._aliases:
-                self.set_aliases(kept)
-            collection.destroy()
+            if name in self._aliases.values():
+                self.change_aliases(lambda aliases: _drop_target(aliases, name))
+            if name in self._damaged:
+                self._give_up(self._damaged.pop(name))
+            else:
+                self._collections.pop(name).destroy()
             return True
+
+    def _give_up(self, damaged: Damaged) -> None:
+        mark_deleted(damaged.directory)
+        remove_tree(damaged.directory)
 
     @property
     def aliases(self) -> dict[str, str]:
         self._check_open()
         return dict(self._aliases)
 
-    def set_aliases(self, aliases: dict[str, str]) -> None:
+    def change_aliases(self, change: Callable[[dict[str, str]], None]) -> None:
+        """Let `change` edit the aliases; nobody else does meanwhile."""
         with self._changing:
+            aliases = self.aliases
+            change(aliases)
             self._save(aliases)
             self._aliases = aliases
 
     def _check_open(self) -> None:
         if self._lock is None:
             raise StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
+
+
+def _drop_target(aliases: dict[str, str], name: str) -> None:
+    for alias in [alias for alias, target in aliases.items() if target == name]:
+        del aliases[alias]
 
 
 def check_collection_name(name: str) -> None:
@@ -244,8 +332,8 @@ _alive: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    global _registry
-    _registry = threading.Lock()
+    global _registry, _forgotten, _closer
+    _registry, _forgotten, _closer = threading.Lock(), SimpleQueue(), None
     _open_stores.clear()
     for store in list(_alive):
         store.poison()

@@ -150,10 +150,11 @@ class CollectionsApi(StoreApi):
 
     @request
     def update_collection_aliases(self, change_aliases_operations: Sequence[Any], **kwargs: Any) -> bool:
-        aliases = self.store.aliases
-        for operation in change_aliases_operations:
-            self._change_alias(aliases, operation)
-        self.store.set_aliases(aliases)
+        def change(aliases: dict[str, str]) -> None:
+            for operation in change_aliases_operations:
+                self._change_alias(aliases, operation)
+
+        self.store.change_aliases(change)
         return True
 
     def _change_alias(self, aliases: dict[str, str], operation: Any) -> None:
@@ -204,12 +205,16 @@ def _check_vectors(config: models.CreateCollection) -> None:
     for name, params in dense.items():
         if name:
             _check_vector_name(name)
-        if not 1 <= params.size <= _MAX_SIZE:
-            raise BadRequest(f"Vector size {params.size} is invalid. Must be from 1 to {_MAX_SIZE}.")
+        _check_size(params.size)
     for name in sparse:
         _check_vector_name(name)
         if name in dense:
             raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
+
+
+def _check_size(size: int) -> None:
+    if not 1 <= size <= _MAX_SIZE:
+        raise BadRequest(f"Vector size {size} is invalid. Must be from 1 to {_MAX_SIZE}.")
 
 
 def _check_vector_name(name: str) -> None:
@@ -223,6 +228,7 @@ def _new_vector(
     present = collection.settings.config
     if isinstance(config, models.DenseVectorNameConfig):
         dense = config.dense
+        _check_size(dense.size)
         operation = edge.UpdateOperation.create_dense_vector(
             name,
             dense.size,

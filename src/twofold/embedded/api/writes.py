@@ -21,7 +21,8 @@ from twofold.embedded.errors import BadRequest
 from twofold.embedded.to_edge.enums import to_edge_enum
 from twofold.embedded.to_edge.filters import to_edge_filter
 from twofold.embedded.to_edge.ids import to_edge_id, to_edge_ids
-from twofold.embedded.to_edge.payloads import to_edge_payload
+from twofold.embedded.to_edge.paths import split_path
+from twofold.embedded.to_edge.payloads import check_logged, to_edge_payload
 from twofold.embedded.to_edge.vectors import VectorSchema
 
 from .base import StoreApi, completed, refuse_shard_key, request
@@ -152,14 +153,20 @@ def _upsert(collection: Collection, rows: Sequence[tuple[Any, Any, Any]], condit
         edge.Point(to_edge_id(point_id), schema.struct({} if vector is None else vector), to_edge_payload(payload))
         for point_id, vector, payload in rows
     ]
-    where, how = to_edge_filter(condition), to_edge_enum(edge.UpdateMode, mode)
+    where, how = _to_logged_filter(condition), to_edge_enum(edge.UpdateMode, mode)
     return lambda: collection.apply_pieces(points, lambda piece: _Op.upsert_points(piece, where, how), schema)
+
+
+def _to_logged_filter(condition: models.Filter | None) -> edge.Filter | None:
+    if isinstance(condition, models.Filter):
+        check_logged(condition.model_dump(mode="json", exclude_none=True), "update_filter")
+    return to_edge_filter(condition)
 
 
 def _update_vectors(collection: Collection, points: Sequence[Any], condition: Any) -> Ready:
     schema = collection.schema
     changed = [edge.PointVectors(to_edge_id(point.id), schema.struct(point.vector)) for point in points]
-    ids, where = [to_edge_id(point.id) for point in points], to_edge_filter(condition)
+    ids, where = [to_edge_id(point.id) for point in points], _to_logged_filter(condition)
 
     def carry_out() -> int:
         with collection.writing:
@@ -228,12 +235,12 @@ def _delete(collection: Collection, selector: Any) -> Ready:
 
 
 def _set_payload(collection: Collection, payload: Any, selector: Any, key: str | None) -> Ready:
-    clean = to_edge_payload(payload)
+    clean = to_edge_payload(payload, len(split_path(key or "")))
     return _by_id(collection, selector, lambda ids: _Op.set_payload(ids, clean, key))
 
 
 def _overwrite_payload(collection: Collection, payload: Any, selector: Any, key: str | None = None) -> Ready:
-    clean = to_edge_payload(payload)
+    clean = to_edge_payload(payload, len(split_path(key or "")))
     return _by_id(collection, selector, lambda ids: _Op.overwrite_payload(ids, clean, key))
 
 

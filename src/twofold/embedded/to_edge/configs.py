@@ -9,7 +9,7 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from .enums import modifier, to_edge_enum
-from .vectors import DenseField, VectorSchema
+from .vectors import FITS_HALF, FITS_SINGLE, DenseField, VectorSchema
 
 # The server's own defaults; the engine wants them spelt out.
 _HNSW: dict[str, Any] = {
@@ -31,10 +31,16 @@ def dense_fields(vectors: models.VectorsConfig | None) -> dict[str, models.Vecto
 
 def to_schema(config: models.CreateCollection) -> VectorSchema:
     dense = {
-        name: DenseField(params.size, params.multivector_config is not None)
+        name: DenseField(params.size, params.multivector_config is not None, _fits(params))
         for name, params in dense_fields(config.vectors).items()
     }
     return VectorSchema(dense, frozenset(config.sparse_vectors or {}))
+
+
+def _fits(params: models.VectorParams) -> float:
+    """Up to which number all can be stored. Cosine vectors have length 1 by the time they are."""
+    half = params.datatype == models.Datatype.FLOAT16 and params.distance != models.Distance.COSINE
+    return FITS_HALF if half else FITS_SINGLE
 
 
 def to_edge_config(config: models.CreateCollection, wal: bool) -> edge.EdgeConfig:

@@ -11,6 +11,7 @@ from qdrant_client import models
 from twofold.embedded.errors import BadRequest
 
 from .ids import to_edge_ids
+from .numbers import finite
 from .payloads import to_edge_datetime
 
 _SLICE: Any = edge.SliceCondition  # type: ignore[attr-defined]  # missing from the engine's stubs
@@ -90,7 +91,7 @@ def _range(value: models.Range | models.DatetimeRange) -> Any:
     bounds = {name: getattr(value, name) for name in ("gte", "gt", "lte", "lt")}
     if isinstance(value, models.DatetimeRange):
         return edge.RangeDateTime(**{k: v and to_edge_datetime(v) for k, v in bounds.items()})
-    return edge.RangeFloat(**bounds)
+    return edge.RangeFloat(**{name: finite(name, bound) for name, bound in bounds.items()})
 
 
 def to_edge_geo_point(value: models.GeoPoint) -> edge.GeoPoint:

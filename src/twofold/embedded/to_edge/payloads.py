@@ -18,13 +18,27 @@ _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _MAX_DEPTH = 100
 
 
-def to_edge_payload(payload: Any) -> dict[str, Any]:
-    """A JSON-able copy; raises on what would be lost or refused."""
+def to_edge_payload(payload: Any, levels: int = 0) -> dict[str, Any]:
+    """A JSON-able copy, to be put `levels` deep; raises on what would be lost or refused."""
     if payload is None:
         return {}
     if type(payload) is not dict and not isinstance(payload, Mapping):
         raise BadRequest(f"A payload must be a dictionary, not {type(payload).__name__}.")
-    return {_key(key, ""): _value(value, key, 1) for key, value in payload.items()}
+    _check_depth(levels, "the payload")
+    return {_key(key, ""): _value(value, key, levels + 1) for key, value in payload.items()}
+
+
+def check_logged(value: Any, where: str, depth: int = 0) -> None:
+    """Refuse JSON that the engine could write to its log, but not read back from it."""
+    _check_depth(depth, where)
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_logged(item, where, depth + 1)
+
+
+def _check_depth(depth: int, where: str) -> None:
+    if depth > _MAX_DEPTH:
+        raise BadRequest(f"{where[0].upper()}{where[1:]} is nested more than {_MAX_DEPTH} levels deep: flatten it.")
 
 
 def _key(key: Any, where: str) -> str:
@@ -44,7 +58,7 @@ def _value(value: Any, where: str, depth: int) -> Any:
     if kind is float:
         return _number(value, where)
     if depth > _MAX_DEPTH:
-        raise BadRequest(f"Payload field {where!r} is nested more than {_MAX_DEPTH} levels deep.")
+        _check_depth(depth, f"payload field {where!r}")
     if kind is dict or isinstance(value, Mapping):
         return {_key(key, where): _value(item, where, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -17,6 +17,7 @@ from .examples import average_of_examples
 from .filters import exclude_ids, to_edge_filter
 from .formulas import FixedFormula, fixed_formula, to_edge_formula
 from .ids import to_edge_id
+from .numbers import finite
 from .payloads import to_edge_datetime
 from .vectors import VectorSchema
 
@@ -88,7 +89,7 @@ def to_edge_request(
         with_vector=with_vector,
         with_payload=with_payload,
         filter=exclude_ids(to_edge_filter(value.filter), scope.mentioned),
-        score_threshold=value.score_threshold,
+        score_threshold=finite("score_threshold", value.score_threshold),
         params=to_edge_params(value.params),
     )
 
@@ -112,7 +113,7 @@ def _prefetch(value: models.Prefetch, schema: VectorSchema, examples: Examples) 
         prefetches=inner,
         params=to_edge_params(value.params),
         filter=exclude_ids(to_edge_filter(value.filter), scope.mentioned),
-        score_threshold=value.score_threshold,
+        score_threshold=finite("score_threshold", value.score_threshold),
     )
 
 
@@ -201,7 +202,8 @@ def _fusion(value: models.FusionQuery, scope: Scope) -> Any:
 
 def _rrf(value: models.RrfQuery, scope: Scope) -> Any:
     k = _DEFAULT_RRF_K if value.rrf.k is None else _at_least(1, "rrf k", value.rrf.k)
-    return edge.Fusion.Rrf(k=k, weights=value.rrf.weights)
+    weights = value.rrf.weights
+    return edge.Fusion.Rrf(k=k, weights=weights and [finite("rrf weight", weight) for weight in weights])
 
 
 def _order_by(value: models.OrderByQuery, scope: Scope) -> Any:
@@ -212,7 +214,9 @@ def to_edge_order(value: models.OrderBy | str) -> edge.OrderBy:
     if isinstance(value, str):
         return edge.OrderBy(value)
     start: Any = value.start_from
-    if start is not None and not isinstance(start, (int, float)):
+    if isinstance(start, (int, float)):
+        start = finite("start_from", start)
+    elif start is not None:
         start = to_edge_datetime(start)
     return edge.OrderBy(value.key, to_edge_enum(edge.Direction, value.direction), start)
 

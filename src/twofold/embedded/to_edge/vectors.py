@@ -18,7 +18,8 @@ from twofold.embedded.errors import BadRequest
 _F32_MAX = 3.4028234e38
 _INDEX_MAX = 2**32 - 1
 # No vector of numbers up to this one is too long for 32 bits.
-_SURELY_SHORT = 1e18
+FITS_SINGLE = 1e18
+FITS_HALF = 65_504.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class DenseField:
 
     size: int
     multi: bool
+    fits: float = FITS_SINGLE  # numbers up to this one can be stored without a closer look
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class VectorSchema:
 
     def _stored(self, name: str, value: Any) -> Any:
         field = self.dense.get(name)
-        if type(value) is np.ndarray and field is not None and not field.multi and _is_row(value, field.size):
+        if type(value) is np.ndarray and field is not None and not field.multi and _is_row(value, field):
             # Quicker than a list, which needs an object for every number. The array itself is read slowly.
             return value.data
         return self.named(name, value)
@@ -63,7 +65,7 @@ class VectorSchema:
         """One vector of the named field."""
         field = self.dense.get(name)
         if field is not None:
-            return _multi(name, value, field.size) if field.multi else _dense(name, value, field.size)
+            return _multi(name, value, field) if field.multi else _dense(name, value, field)
         self.check_name(name)
         return _sparse(name, value)
 
@@ -71,7 +73,7 @@ class VectorSchema:
         """A vector to search with: as `named`, but a multi-vector field also takes a single vector."""
         field = self.dense.get(name)
         if field is not None and field.multi and not _nested(value):
-            return [_dense(name, value, field.size)]
+            return [_dense(name, value, field)]
         return self.named(name, value)
 
 
@@ -93,22 +95,24 @@ def _plain(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-def _dense(name: str, value: Any, size: int) -> list[float]:
+def _dense(name: str, value: Any, field: DenseField) -> list[float]:
     numbers = _plain(name, value)
-    if len(numbers) != size:
+    if len(numbers) != field.size:
         raise BadRequest(
-            f"Vector dimension error: vector {name!r} expected dim: {size}, got {len(numbers)}. Encode with "
+            f"Vector dimension error: vector {name!r} expected dim: {field.size}, got {len(numbers)}. Encode with "
             "the model the collection was made for."
         )
     _finite(name, numbers)
+    if field.fits == FITS_HALF and max(map(abs, numbers)) > FITS_HALF:
+        raise BadRequest(f"Vector {name!r} holds a number too large for 16-bit floats: scale it, or store 32 bits.")
     return numbers
 
 
-def _is_row(value: np.ndarray[Any, Any], size: int) -> bool:
+def _is_row(value: np.ndarray[Any, Any], field: DenseField) -> bool:
     """What models make: so many 32-bit floats, none of them NaN or infinite. Anything else gets a closer look."""
-    if value.dtype != np.float32 or value.shape != (size,) or not value.flags.c_contiguous:
+    if value.dtype != np.float32 or value.shape != (field.size,) or not value.flags.c_contiguous:
         return False
-    return bool(np.maximum.reduce(np.abs(value)) <= _SURELY_SHORT)
+    return bool(np.maximum.reduce(np.abs(value)) <= field.fits)
 
 
 def _finite(name: str, numbers: list[float]) -> None:
@@ -121,11 +125,11 @@ def _finite(name: str, numbers: list[float]) -> None:
         raise BadRequest(f"Vector {name!r} holds NaN, infinity or a number too large for 32-bit floats.")
 
 
-def _multi(name: str, value: Any, size: int) -> list[list[float]]:
+def _multi(name: str, value: Any, field: DenseField) -> list[list[float]]:
     rows = _plain(name, value)
     if not rows:
         raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
-    return [_dense(name, row, size) for row in rows]
+    return [_dense(name, row, field) for row in rows]
 
 
 def _sparse(name: str, value: Any) -> edge.SparseVector:
