@@ -98,7 +98,7 @@ async def test_tools_are_chosen_and_described(memory: Memory) -> None:
     readers = memory_tools(memory, read_only=True, aliases=True)
     assert [tool.name for tool in readers] == ["memory_search", "memory_list", "retrieve_memory"]
     (save,) = memory_tools(memory, only=["memory_save"], trust="tool")
-    assert save.metadata == {"read_only": False, "destructive": False, "idempotent": True}
+    assert save.metadata == {"read_only": False, "destructive": True, "idempotent": True}
     assert "text" in save.args
     assert save.args["text"]["description"]
     assert save.tool_call_schema.model_json_schema()["required"] == ["text"]  # type: ignore[union-attr]

@@ -46,6 +46,7 @@ _SAVE = _Definition(
     arguments.SaveArguments,
     outputs.SaveOutput,
     actions.save,
+    destructive=True,  # what it `replaces` is no longer found
     idempotent=True,
 )
 _UPDATE = _Definition(
@@ -103,6 +104,9 @@ def memory_tools(
     trust: str = "agent",
 ) -> list[Tool]:
     """The tools of a memory. They reach no further than it does: its user, agent and session.
+
+    What is trusted more than the tools they can read, and not replace, change or delete; only that an "agent" may
+    correct its user.
 
     Args:
         memory: What they work on.
