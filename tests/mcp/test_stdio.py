@@ -117,7 +117,8 @@ def test_only_half_characters_are_mended(line: str, mended: str) -> None:
 
 
 async def test_a_second_process_on_the_same_folder_is_told_the_way_out(tmp_path: Path) -> None:
-    command = twofold_mcp("--user", "ada", "--location", tmp_path / "store")
+    options = "--agent coder --collection work --language german --model some/model --port 8766 --read-only --aliases"
+    command = twofold_mcp("--location", tmp_path / "store", "--user", "ada", *options.split(), "--token", "s3cret")
     async with stdio_session(fixture_server(tmp_path / "store")) as first:
         assert (await ask(first, "memory_list"))["isError"] is False
         async with stdio_session(command) as second:
@@ -125,8 +126,9 @@ async def test_a_second_process_on_the_same_folder_is_told_the_way_out(tmp_path:
             text = refused["content"][0]["text"]
             assert refused["isError"] is True
             assert "is open in process" in text
-            assert f"twofold mcp --transport http --location {tmp_path / 'store'} --user ada" in text
-            assert "http://127.0.0.1:8765/mcp" in text
+            assert f"`twofold mcp --transport http --location {tmp_path / 'store'} --user ada {options}`" in text
+            assert "connect them to http://127.0.0.1:8766/mcp" in text
+            assert "s3cret" not in text
         assert (await ask(first, "memory_list"))["isError"] is False
 
 
