@@ -14,9 +14,9 @@ from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, TextNod
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
 from tests.llamaindex.corpus import NOTES, QUERIES
-from twofold import ConfigError, FilterError, HybridIndex, Memory
+from twofold import ConfigError, FilterError, HybridIndex, Memory, MemoryConfig
 from twofold.llamaindex import HybridRetriever, HybridVectorStore
-from twofold.testing import HashEmbedding
+from twofold.testing import HashEmbedding, fake_memory
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +146,21 @@ async def test_memories(memory: Memory, awaited: bool) -> None:
     assert found.metadata["memory"]["type"] == "note"
     recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("rathole port eggs")
     assert [node.text for node in recipes] == [NOTES["cake"]]
+
+
+async def test_a_memory_gives_as_many_as_it_is_configured_to() -> None:
+    with fake_memory([f"tunnel {number}" for number in range(12)], config=MemoryConfig(k=3)) as memory:
+        retriever = HybridRetriever(memory=memory)
+        assert len(retriever.retrieve("tunnel")) == len(await retriever.aretrieve("tunnel")) == 3
+        retriever.similarity_top_k = 5
+        assert len(retriever.retrieve("tunnel")) == 5
+        assert len(HybridRetriever(memory=memory, similarity_top_k=4).retrieve("tunnel")) == 4
+
+
+def test_an_index_gives_ten() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add([f"tunnel {number}" for number in range(12)])
+        assert len(HybridRetriever(index=index).retrieve("tunnel")) == 10
 
 
 def test_another_users_memories_are_not_found(memory: Memory) -> None:
