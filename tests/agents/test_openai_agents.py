@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("agents")
-
 from agents import Agent, RunConfig, Runner
 from agents.strict_schema import ensure_strict_json_schema
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("smolagents")
-
 from smolagents import ChatMessage, CodeAgent, LogLevel, ToolCallingAgent
 from smolagents.models import MessageRole, get_tool_json_schema
 
