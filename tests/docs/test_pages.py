@@ -43,7 +43,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_snippets_for_mcp_clients_are_what_each_client_reads() -> None:
     """Claude Desktop starts commands only; VS Code has a key of its own, and wants to know the type."""
     source = (ROOT / "docs" / "mcp.md").read_text("utf-8")
-    found = re.findall(r"\*\*(Claude Desktop|Cursor|VS Code)\*\*[^`]*(?:`[^`\n]+`[^`]*)*```json\n(.*?)```", source, re.DOTALL)
+    found = re.findall(
+        r"\*\*(Claude Desktop|Cursor|VS Code)\*\*[^`]*(?:`[^`\n]+`[^`]*)*```json\n(.*?)```", source, re.DOTALL
+    )
     told: dict[str, list[Any]] = {}
     for client, snippet in found:
         told.setdefault(client, []).append(json.loads(snippet))

@@ -82,7 +82,9 @@ def _node(hit: Hit) -> BaseNode:
 
 def _explained(hit: Hit, result: SearchResult) -> BaseNode:
     node = _node(hit)
-    if "explanation" in node.metadata:  # the mark by which the rest is told from the user's own, when it is written back
+    if (
+        "explanation" in node.metadata
+    ):  # the mark by which the rest is told from the user's own, when it is written back
         return node
     added: dict[str, Any] = {"explanation": _explanation(hit.explanation, hit, result)}
     if isinstance(hit, MemoryHit):
