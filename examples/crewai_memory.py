@@ -1,7 +1,7 @@
 """An agent of CrewAI that remembers from one run to the next.
 
-A script takes the place of the model, so this needs no key and no network; with a real one, leave `llm` out. CrewAI pins
-many of its dependencies, so give it an environment of its own: pip install "twofold[crewai]"
+A script takes the place of the model, so this needs no key and no network; with a real one, leave `llm` out. CrewAI
+pins many of its dependencies, so give it an environment of its own: pip install "twofold[crewai]"
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from agents import Agent, RunConfig, Runner
 from agents.strict_schema import ensure_strict_json_schema
 

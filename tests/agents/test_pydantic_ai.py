@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 

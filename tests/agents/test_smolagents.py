@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from smolagents import ChatMessage, CodeAgent, LogLevel, ToolCallingAgent
 from smolagents.models import MessageRole, get_tool_json_schema
 

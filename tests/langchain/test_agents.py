@@ -236,7 +236,7 @@ async def test_turns_that_cannot_be_stored_do_not_cost_the_answer(
 )
 async def test_a_mistake_in_the_arguments_is_not_hidden(memory: Memory, run: Run, wrong: dict[str, Any]) -> None:
     agent = create_agent(Scripted(script=[AIMessage("Hello.")]), middleware=[MemoryMiddleware(memory, **wrong)])
-    with pytest.raises(ValueError, match="min_trust|min_score|trust|gtt"):
+    with pytest.raises(ValueError, match=r"min_trust|min_score|trust|gtt"):
         await run(agent, "Hello?")
 
 

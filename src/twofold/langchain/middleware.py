@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -20,12 +20,23 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import ConfigError, FilterError, InvalidQuery, Memory, MemoryHit, Turn, TwofoldError, as_data
+from twofold import (
+    ConfigError,
+    FilterError,
+    InvalidQuery,
+    Memory,
+    MemoryHit,
+    MemoryResult,
+    Turn,
+    TwofoldError,
+    as_data,
+)
 from twofold.langchain.tools import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 
 log = logging.getLogger("twofold")
 _MISTAKES = (ConfigError, FilterError, InvalidQuery)
+Found: TypeAlias = MemoryResult | tuple[MemoryHit, ...]
 _TRUST = {"user": "user", "assistant": "agent"}
 
 
@@ -88,7 +99,7 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def before_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Recall what fits what the user has just said."""
-        found: Iterable[MemoryHit] = ()
+        found: Found = ()
         with _spared("recall"):
             memory = self._memory()
             self._check_session(memory, runtime)
@@ -97,14 +108,14 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     async def abefore_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """`before_agent` without blocking the event loop."""
-        found: Iterable[MemoryHit] = ()
+        found: Found = ()
         with _spared("recall"):
             memory = await self._amemory()
             self._check_session(memory, runtime)
             found = await memory.arecall(_asked(state["messages"]), **self._recall)
         return self._recalled(found, state["messages"])
 
-    def _recalled(self, found: Iterable[MemoryHit], messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    def _recalled(self, found: Found, messages: Sequence[AnyMessage]) -> dict[str, Any]:
         """What the model is to be told; not what stands in the conversation anyway."""
         said = {_text(message) for message in messages}
         news = [hit for hit in found if hit.text.strip() not in said]

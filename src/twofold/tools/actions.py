@@ -151,8 +151,8 @@ def _check_reach(items: Sequence[MemoryItem], trust: str) -> None:
     if above:
         named = ", ".join(f"{item.id!r} (trust {item.trust!r})" for item in above)
         raise InvalidQuery(
-            f"{named} can't be replaced, changed or deleted with this tool, which reaches up to trust {reach!r}. Nothing "
-            "was done: call it again without that id, and tell the user if that memory is wrong."
+            f"{named} can't be replaced, changed or deleted with this tool, which reaches up to trust {reach!r}. "
+            "Nothing was done: call it again without that id, and tell the user if that memory is wrong."
         )
 
 
