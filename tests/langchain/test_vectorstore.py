@@ -132,6 +132,13 @@ async def test_documents_are_added_replaced_fetched_and_deleted(empty: HybridVec
     assert empty.index.count() == 0
 
 
+async def test_a_text_may_have_no_metadata_beside_others_that_do(empty: HybridVectorStore) -> None:
+    metadatas: Any = [None, {"n": 2}]
+    ids = empty.add_texts(["one", "two"], metadatas)
+    assert await empty.aadd_texts(["one", "two"], metadatas) == ids
+    assert [document.metadata for document in empty.get_by_ids(ids)] == [{}, {"n": 2}]
+
+
 async def test_what_does_not_fit_together_is_refused(empty: HybridVectorStore) -> None:
     with pytest.raises(InvalidDocument, match="2 texts but 1 ids"):
         empty.add_texts(["a", "b"], ids=["1"])

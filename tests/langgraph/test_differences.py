@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, time, timezone
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langgraph.store.base import InvalidNamespaceError, PutOp, SearchOp
@@ -153,6 +155,40 @@ def test_dates_can_be_compared(ours: Store, reference: Store, bound: Any) -> Non
         reference.keys(("d",), filter={"at": {"$gte": bound}})
 
 
+def test_an_infinite_bound_is_an_error(ours: Store, reference: Store) -> None:
+    for store in (ours, reference):
+        store.put(("r",), "k", {"x": 7})
+    with pytest.raises(FilterError, match="needs a number"):
+        ours.search(("r",), filter={"x": {"$lt": float("inf")}})
+    assert reference.keys(("r",), filter={"x": {"$lt": float("inf")}}) == ["k"]
+
+
+def test_a_query_of_spaces_finds_nothing(ours: Store, reference: Store) -> None:
+    for store in (ours, reference):
+        store.put(("q",), "k", {"text": "rathole"})
+    assert ours.search(("q",), query="   ") == []
+    assert reference.keys(("q",), query="   ") == ["k"]
+
+
+@pytest.mark.parametrize("query", [None, "rathole"])
+def test_a_page_has_an_end(ours: Store, reference: Store, query: str | None) -> None:
+    for store in (ours, reference):
+        store.put(("q",), "k", {"text": "rathole"})
+    with pytest.raises(InvalidQuery, match=r"limit|k must"):
+        ours.search(("q",), query=query, limit=10_000_000)
+    assert reference.keys(("q",), query=query, limit=10_000_000) == ["k"]
+
+
+@pytest.mark.parametrize("value", [Decimal(5), UUID(int=5), {5}, b"5", time(5)], ids=repr)
+def test_what_no_item_can_hold_is_an_error_in_a_filter(ours: Store, reference: Store, value: Any) -> None:
+    for store in (ours, reference):
+        store.put(("f",), "k", {"x": 5})
+    for wanted in (value, {"$eq": value}, {"$ne": value}, {"$gt": value}, [value]):
+        with pytest.raises(FilterError, match=r"convert it|needs a number"):
+            ours.search(("f",), filter={"x": wanted})
+    assert reference.keys(("f",), filter={"x": value}) == (["k"] if value == 5 else [])
+
+
 def test_objects_in_a_list_are_compared_in_full(ours: Store, reference: Store) -> None:
     """The reference takes those for equal that have more fields than the filter names."""
     for store in (ours, reference):
@@ -179,9 +215,15 @@ def test_values_are_json(ours: Store, reference: Store) -> None:
         store.put(("v",), "k", {"pair": (1, 2), "at": moment}, False)
     assert ours.value(("v",), "k") == {"pair": [1, 2], "at": "2026-02-21T00:00:00+00:00"}
     assert reference.value(("v",), "k") == {"pair": (1, 2), "at": moment}
-    for bad in ({"x": object()}, {"x": float("nan")}, {"x": 2**64}, {1: "x"}, "text", {"x": {1, 2}}):
+    deep: Any = []
+    for _ in range(40):
+        deep = [deep]
+    for bad in (object(), float("nan"), 2**64, {1: "x"}, {1, 2}, "half \ud800", deep):
+        reference.put(("v",), "bad", {"x": bad}, False)
         with pytest.raises(InvalidDocument):
-            ours.put(("v",), "k", bad)
+            ours.put(("v",), "k", {"x": bad})
+    with pytest.raises(InvalidDocument):
+        ours.put(("v",), "k", "text")
     assert ours.value(("v",), "k") == {"pair": [1, 2], "at": "2026-02-21T00:00:00+00:00"}
 
 

@@ -228,14 +228,16 @@ async def test_a_thread_cannot_sweep_what_can_only_be_awaited() -> None:
 
 
 @pytest.mark.parametrize(
-    "ttl", [{"default_ttl": 0}, {"default_ttl": -1}, {"default_ttl": "5"}, {"sweep_interval_minutes": True}, {"x": 1}]
-)
+    "ttl",
+    [{"default_ttl": 0}, {"default_ttl": -1}, {"default_ttl": "5"}, {"sweep_interval_minutes": True},
+     {"sweep_interval_minutes": 1e12}, {"x": 1}],
+)  # fmt: skip
 def test_a_configuration_that_means_nothing_is_an_error(ttl: Any) -> None:
     with pytest.raises(ConfigError):
         QdrantStore(":memory:", dense=HashEmbedding(), ttl=ttl)
 
 
-@pytest.mark.parametrize("ttl", [0, -5, float("nan"), float("inf"), "5"])
+@pytest.mark.parametrize("ttl", [0, -5, float("nan"), float("inf"), 1e12, "5"])
 def test_a_time_to_live_that_is_none_is_an_error(ours: Store, ttl: Any) -> None:
     with pytest.raises(ConfigError, match="minutes"):
         ours.put(("t",), "k", {"n": 1}, ttl=ttl)

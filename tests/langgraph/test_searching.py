@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime, timezone
 from typing import Any
 
+import numpy as np
 import pytest
 from langgraph.store.base import PutOp, SearchItem
 
@@ -93,6 +95,23 @@ def test_what_is_not_understood_is_an_error(people: Store, wanted: dict[str, Any
 def test_a_filter_and_a_query_together(people: Store) -> None:
     assert people.keys(("people",), query="Ada London math", filter={"age": {"$gte": 30}}) == ["ada", "cid"]
     assert people.keys(("people",), query="Ada London math", filter={"name": "Bob"}) == ["bob"]
+
+
+@pytest.mark.parametrize(
+    "at", [datetime(2026, 5, 1, 12), datetime(2026, 5, 1, 12, tzinfo=timezone.utc), date(2026, 5, 1)], ids=str
+)
+def test_a_date_is_found_by_what_was_put(store: Store, at: date) -> None:
+    store.put(("d",), "k", {"at": at, "all": [at]}, False)
+    store.put(("d",), "other", {"at": datetime(2026, 5, 2), "all": []}, False)
+    assert store.keys(("d",), filter={"at": at}) == ["k"]
+    assert store.keys(("d",), filter={"all": [at]}) == ["k"]
+    assert store.keys(("d",), filter={"at": {"$ne": at}}) == ["other"]
+
+
+def test_numbers_of_numpy_are_numbers(store: Store) -> None:
+    store.put(("n",), "k", {"n": np.int64(5), "f": np.float32(0.5)}, False)
+    for wanted in ({"n": np.int64(5)}, {"n": {"$gte": np.int32(5)}}, {"f": np.float32(0.5)}, {"n": 5, "f": 0.5}):
+        assert store.keys(("n",), filter=wanted) == ["k"]
 
 
 def test_numbers_in_texts_can_be_compared(store: Store) -> None:

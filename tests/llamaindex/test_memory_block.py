@@ -11,9 +11,9 @@ from llama_index.core.memory import Memory as ChatMemory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from tests.llamaindex.agents import Script, say
-from twofold import ConfigError, Memory
+from twofold import ConfigError, InvalidQuery, Memory
 from twofold.llamaindex import HybridMemoryBlock
-from twofold.testing import HashEmbedding
+from twofold.testing import HashEmbedding, fake_memory
 
 TUNNEL = "My rathole tunnel listens on port 2333"
 
@@ -73,6 +73,19 @@ async def test_nothing_to_say_is_nothing_in_the_prompt(memory: Memory) -> None:
     for messages in (None, [], [user("")], [ChatMessage(role=MessageRole.SYSTEM, content="rathole tunnel")]):
         assert await block.aget(messages) == ""
     assert await HybridMemoryBlock(memory=memory, min_score=0.99).aget([user("rathole")]) == ""
+
+
+async def test_the_agent_goes_on_when_the_memory_fails(caplog: pytest.LogCaptureFixture) -> None:
+    closed = fake_memory([TUNNEL])
+    closed.close()
+    assert await HybridMemoryBlock(memory=closed).aget([user("rathole")]) == ""
+    assert "goes on without memory" in caplog.text
+    assert "is closed" in caplog.text
+
+
+async def test_a_mistake_in_the_arguments_is_not_hidden(memory: Memory) -> None:
+    with pytest.raises(InvalidQuery):
+        await HybridMemoryBlock(memory=memory, min_score=float("nan")).aget([user("rathole")])
 
 
 async def test_a_session_is_needed_and_may_come_from_three_places(memory: Memory) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from llama_index.core import get_response_synthesizer
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, QueryBundle
+from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
 from tests.llamaindex.corpus import NOTES, QUERIES
-from twofold import ConfigError, FilterError, HybridIndex, Memory
-from twofold.llamaindex import HybridRetriever
-from twofold.testing import HashEmbedding
+from twofold import ConfigError, FilterError, HybridIndex, Memory, MemoryConfig
+from twofold.llamaindex import HybridRetriever, HybridVectorStore
+from twofold.testing import HashEmbedding, fake_memory
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,53 @@ def test_own_metadata_is_never_overwritten() -> None:
         assert HybridRetriever(index=index).retrieve("rathole")[0].metadata == {"explanation": "mine"}
 
 
+OWN: list[dict[str, Any]] = [
+    {},
+    {"project": "home", "year": 2026},
+    {"explanation": "mine", "memory": "mine as well"},
+    {"explanation": {"relevance": 1, "mode": "mine"}},
+    {"memory": {"type": "mine"}},
+]
+
+
+@pytest.mark.parametrize("serialised", [False, True], ids=["as they are", "through JSON"])
+@pytest.mark.parametrize("place", ["index", "memory", "store"])
+def test_writing_back_what_was_found_changes_nothing(everybody: Memory, place: str, serialised: bool) -> None:
+    texts = [f"tunnel {number}" for number in range(len(OWN))]
+    nodes: list[BaseNode] = [
+        TextNode(text=text, metadata=own, excluded_llm_metadata_keys=["year", "explanation"])
+        for text, own in zip(texts, OWN, strict=True)
+    ]
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        store = HybridVectorStore(index=index)
+        if place == "index":
+            index.add(texts, metadatas=OWN)
+        elif place == "store":
+            store.add(nodes)
+        memory = everybody.for_user(f"writer {serialised}")
+        memory.remember_many({"text": text, "metadata": own} for text, own in zip(texts, OWN, strict=True))
+        chosen: dict[str, Any] = {"memory": memory} if place == "memory" else {"index": index}
+        retriever = HybridRetriever(**chosen)
+        found = sorted((scored.node for scored in retriever.retrieve("tunnel")), key=lambda node: node.get_content())
+        if serialised:
+            found = [TextNode.model_validate_json(node.model_dump_json()) for node in found]
+        store.add(found)
+        again = store.get_nodes(node_ids=[node.node_id for node in found])
+        assert [node.metadata for node in again] == OWN
+        hidden = ["year", "explanation"] if place == "store" else []
+        assert [node.excluded_llm_metadata_keys for node in again] == [hidden] * len(OWN)
+        assert not any(node.excluded_embed_metadata_keys for node in again)
+
+
+def test_a_node_that_was_written_back_is_explained_anew() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(["rathole tunnels"])
+        (found,) = HybridRetriever(index=index).retrieve("rathole")
+        HybridVectorStore(index=index).add([found.node])
+        (again,) = HybridRetriever(index=index).retrieve("tunnels")
+        assert again.metadata["explanation"]["matched_words"] == ("tunnels",)
+
+
 def test_settings_reach_the_search(index: HybridIndex) -> None:
     long = MetadataFilters(filters=[MetadataFilter(key="letters", value=60, operator=FilterOperator.GTE)])
     for filters in (long, {"letters": {"gte": 60}}):
@@ -98,6 +146,21 @@ async def test_memories(memory: Memory, awaited: bool) -> None:
     assert found.metadata["memory"]["type"] == "note"
     recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("rathole port eggs")
     assert [node.text for node in recipes] == [NOTES["cake"]]
+
+
+async def test_a_memory_gives_as_many_as_it_is_configured_to() -> None:
+    with fake_memory([f"tunnel {number}" for number in range(12)], config=MemoryConfig(k=3)) as memory:
+        retriever = HybridRetriever(memory=memory)
+        assert len(retriever.retrieve("tunnel")) == len(await retriever.aretrieve("tunnel")) == 3
+        retriever.similarity_top_k = 5
+        assert len(retriever.retrieve("tunnel")) == 5
+        assert len(HybridRetriever(memory=memory, similarity_top_k=4).retrieve("tunnel")) == 4
+
+
+def test_an_index_gives_ten() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add([f"tunnel {number}" for number in range(12)])
+        assert len(HybridRetriever(index=index).retrieve("tunnel")) == 10
 
 
 def test_another_users_memories_are_not_found(memory: Memory) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,9 +117,9 @@ class Wire:
 
 
 @contextmanager
-def wire(command: Sequence[str]) -> Iterator[Wire]:
+def wire(command: Sequence[str], env: Mapping[str, str] = QUIET_ENV) -> Iterator[Wire]:
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=QUIET_ENV, cwd=ROOT) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=ROOT) as process:
         made = Wire(process)
         try:
             made.send(HELLO, READY)

@@ -1,6 +1,6 @@
 """Whatever a client sends, the server stays and answers the next request.
 
-TWOFOLD_MCP_FUZZ sets the number of messages; `make conformance` runs 2,000.
+TWOFOLD_MCP_FUZZ sets the number of messages; `make mcp` sends 2,000.
 """
 
 from __future__ import annotations

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
 
-from tests.mcp.talking import HELLO, ask, fixture_server, free_port, http_server, http_session, twofold_mcp
+from tests.mcp.talking import HELLO, READY, ask, fixture_server, free_port, http_server, http_session, twofold_mcp
 from twofold import ConfigError
 from twofold.mcp import create_server, http_app
 from twofold.mcp.http import is_loopback
 from twofold.testing import fake_memory
 
 ACCEPT = {"accept": "application/json, text/event-stream"}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +74,33 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
         for given, status in ((None, 401), ("Bearer wrong", 401), ("s3cret", 401), ("Bearer s3cret", 200)):
             headers = {**ACCEPT, **({"authorization": given} if given else {})}
             assert httpx.post(address, json=HELLO, headers=headers).status_code == status, given
+
+
+def test_it_can_be_mounted_in_another_application() -> None:
+    mounted = Starlette(routes=[Mount("/memory", http_app(create_server(fake_memory)))])
+    for _ in range(2):  # an application can be started again
+        with TestClient(mounted, "http://localhost") as client:
+            first = client.post("/memory/mcp", json=HELLO, headers=ACCEPT)
+            session = {**ACCEPT, "mcp-session-id": first.headers["mcp-session-id"]}
+            client.post("/memory/mcp", json=READY, headers=session)
+            listed = client.post("/memory/mcp", json=LIST, headers=session)
+            assert (first.status_code, listed.status_code) == (200, 200)
+            assert "memory_search" in listed.text
+
+
+async def test_first_requests_at_the_same_time_share_the_beginning() -> None:
+    mounted = Starlette(routes=[Mount("/memory", http_app(create_server(fake_memory)))])
+    transport = httpx.ASGITransport(mounted)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        asked = [client.post("/memory/mcp", json=HELLO, headers=ACCEPT) for _ in range(3)]
+        assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 3
+
+
+def test_the_same_application_can_be_started_twice() -> None:
+    app = http_app(create_server(fake_memory))
+    for _ in range(2):
+        with TestClient(app, "http://localhost") as client:
+            assert client.post("/mcp", json=HELLO, headers=ACCEPT).status_code == 200
 
 
 @pytest.mark.parametrize(

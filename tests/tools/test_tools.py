@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.tools.conftest import Ask
 from twofold import Memory
+from twofold.memory import TRUST
 from twofold.testing import HashEmbedding, fake_memory
 from twofold.tools import NAMES, ToolResult, call, memory_tools
 
@@ -74,6 +76,32 @@ async def test_a_memory_can_replace_another(ask: Ask, memory: Memory) -> None:
     wrong = await ask("memory_save", text="something else", replaces=["nonsense"])
     assert wrong.is_error
     assert "'nonsense'" in wrong.text
+
+
+@pytest.mark.parametrize(
+    ("tools", "reach"),
+    [("web", "web"), ("tool", "tool"), ("agent", "user"), ("user", "user"), ("system", "system")],
+)
+@pytest.mark.parametrize("name", ["memory_save", "memory_update", "memory_forget"])
+async def test_what_is_trusted_more_is_not_for_a_model_to_change(
+    memory: Memory, name: str, tools: str, reach: str
+) -> None:
+    able = {tool.name: tool for tool in memory_tools(memory, trust=tools)}
+    for trust in TRUST:
+        rule = memory.remember(f"Rule of {trust}: tunnels listen on port 2333", trust=trust)
+        before = memory.get(rule)
+        arguments: dict[str, dict[str, Any]] = {
+            "memory_save": {"text": f"{trust}: tunnels listen on port 1", "replaces": [rule]},
+            "memory_update": {"id": rule, "text": f"Rule of {trust}: tunnels listen on port 1"},
+            "memory_forget": {"ids": [rule]},
+        }
+        answer = await able[name].arun(**arguments[name])
+        allowed = TRUST.index(trust) <= TRUST.index(reach)
+        assert answer.is_error is not allowed, (trust, answer.text)
+        assert (memory.get(rule) == before) is not allowed
+        if not allowed:
+            assert rule in answer.text
+            assert "call it again without that id, and tell the user" in answer.text
 
 
 async def test_update_changes_what_is_given_and_lowers_the_trust_of_a_new_text(ask: Ask, memory: Memory) -> None:

@@ -19,7 +19,7 @@ from twofold.cli.eval_options import (
     EvalSample,
     EvalSplit,
 )
-from twofold.cli.mcp import DEFAULT_MEMORIES, Transport
+from twofold.cli.mcp import DEFAULT_MEMORIES, USUAL_HOST, USUAL_PORT, Transport
 from twofold.cli.options import (
     DEFAULT_COLLECTION,
     DEFAULT_LOCATION,
@@ -252,10 +252,10 @@ def mcp(
     ] = Transport.stdio,
     host: Annotated[
         str, typer.Option("--host", envvar="TWOFOLD_MCP_HOST", help="For http: the address to listen on.")
-    ] = "127.0.0.1",
+    ] = USUAL_HOST,
     port: Annotated[
         int, typer.Option("--port", "-p", envvar="TWOFOLD_MCP_PORT", min=1, max=65535, help="For http.")
-    ] = 8765,
+    ] = USUAL_PORT,
     token: Annotated[
         str | None,
         typer.Option(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from twofold.memory import Memory
 
 DEFAULT_MEMORIES = "~/.twofold/memories"
+USUAL_HOST = "127.0.0.1"
+USUAL_PORT = 8765
 
 
 class Transport(str, Enum):
@@ -43,28 +45,30 @@ class Served:
 
     def open(self) -> Memory:
         """Open them; called when the first tool is."""
-        from twofold import Memory, StoreLocked
+        from twofold import Memory
 
         place = self.location if self.remote or self.location == ":memory:" else Path(self.location).expanduser()
-        try:
-            return Memory.open(
-                place,
-                user=self.user or "",
-                agent=self.agent,
-                collection=self.collection,
-                dense=self.model,
-                language=self.language,
-                api_key=self.api_key if self.remote else None,
-            )
-        except StoreLocked as error:
-            raise ConfigError(
-                f"{error} For several MCP clients, start one server that all of them share, with `{self._shared()}`, "
-                "and connect them to http://127.0.0.1:8765/mcp"
-            ) from error
+        return Memory.open(
+            place,
+            user=self.user or "",
+            agent=self.agent,
+            collection=self.collection,
+            dense=self.model,
+            language=self.language,
+            api_key=self.api_key if self.remote else None,
+        )
 
-    def _shared(self) -> str:
-        options = f"--location {shlex.quote(self.location)} --user {shlex.quote(self.user or '')}"
-        return f"twofold mcp --transport http {options}"
+    @property
+    def options(self) -> dict[str, str | None]:
+        """What to type for the same memories again. Not the API key: secrets don't belong into messages."""
+        return {
+            "--location": self.location,
+            "--user": self.user,
+            "--agent": self.agent,
+            "--collection": self.collection,
+            "--language": self.language,
+            "--model": self.model,
+        }
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,18 @@ class Listening:
     host: str
     port: int
     token: str | None
+
+    @property
+    def address(self) -> str:
+        """Where clients on this machine find the server."""
+        reached = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        return f"http://{reached}:{self.port}/mcp"
+
+    @property
+    def options(self) -> dict[str, str | None]:
+        """What to type to listen there; nothing where it is the usual place."""
+        host = None if self.host == USUAL_HOST else self.host
+        return {"--host": host, "--port": None if self.port == USUAL_PORT else str(self.port)}
 
 
 def run(served: Served, listening: Listening, *, read_only: bool, aliases: bool) -> None:
@@ -87,7 +103,8 @@ def run(served: Served, listening: Listening, *, read_only: bool, aliases: bool)
         raise ConfigError(str(error)) from error
     from twofold.tools import LazyMemory
 
-    memory = LazyMemory(served.open)
+    switches = [name for name, on in (("--read-only", read_only), ("--aliases", aliases)) if on]
+    memory = LazyMemory(lambda: _open(served, listening, switches))
     server = create_server(memory, read_only=read_only, aliases=aliases)
     try:
         if listening.transport is Transport.stdio:
@@ -97,3 +114,18 @@ def run(served: Served, listening: Listening, *, read_only: bool, aliases: bool)
             serve_http(server, host=listening.host, port=listening.port, token=listening.token)
     finally:
         memory.close()
+
+
+def _open(served: Served, listening: Listening, switches: list[str]) -> Memory:
+    """Open the memories; if another process has them, say how several clients can share a server like this one."""
+    from twofold import StoreLocked
+
+    try:
+        return served.open()
+    except StoreLocked as error:
+        given = {"--transport": Transport.http.value, **served.options, **listening.options}
+        options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value]
+        raise ConfigError(
+            f"{error} For several MCP clients, start one server that all of them share, with "
+            f"`{' '.join(['twofold mcp', *options, *switches])}`, and connect them to {listening.address}"
+        ) from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -18,10 +20,23 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import InvalidQuery, Memory, MemoryResult, Turn, as_data
+from twofold import (
+    ConfigError,
+    FilterError,
+    InvalidQuery,
+    Memory,
+    MemoryHit,
+    MemoryResult,
+    Turn,
+    TwofoldError,
+    as_data,
+)
 from twofold.langchain.tools import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 
+log = logging.getLogger("twofold")
+_MISTAKES = (ConfigError, FilterError, InvalidQuery)
+Found: TypeAlias = MemoryResult | tuple[MemoryHit, ...]
 _TRUST = {"user": "user", "assistant": "agent"}
 
 
@@ -40,7 +55,7 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
     """Puts memories that fit what the user says in front of it, at every model call of a run.
 
     They are recalled once a run, and go to the model as a message of their own, marked as data. The message history
-    never gets to hold them.
+    never gets to hold them. If the memory fails, that is logged as a warning and the run goes on without it.
     """
 
     state_schema = RecallingState
@@ -83,18 +98,24 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
     # --- recalling, once a run -----------------------------------------------------------------
 
     def before_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Recall what fits the last thing that the user said."""
-        memory, messages = self._memory(), state["messages"]
-        self._check_session(memory, runtime)
-        return self._recalled(memory.recall(_asked(messages), **self._recall), messages)
+        """Recall what fits what the user has just said."""
+        found: Found = ()
+        with _spared("recall"):
+            memory = self._memory()
+            self._check_session(memory, runtime)
+            found = memory.recall(_asked(state["messages"]), **self._recall)
+        return self._recalled(found, state["messages"])
 
     async def abefore_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """`before_agent` without blocking the event loop."""
-        memory, messages = await self._amemory(), state["messages"]
-        self._check_session(memory, runtime)
-        return self._recalled(await memory.arecall(_asked(messages), **self._recall), messages)
+        found: Found = ()
+        with _spared("recall"):
+            memory = await self._amemory()
+            self._check_session(memory, runtime)
+            found = await memory.arecall(_asked(state["messages"]), **self._recall)
+        return self._recalled(found, state["messages"])
 
-    def _recalled(self, found: MemoryResult, messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    def _recalled(self, found: Found, messages: Sequence[AnyMessage]) -> dict[str, Any]:
         """What the model is to be told; not what stands in the conversation anyway."""
         said = {_text(message) for message in messages}
         news = [hit for hit in found if hit.text.strip() not in said]
@@ -116,8 +137,8 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def _informed(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         recalled: dict[str, str] = request.state.get("twofold_recalled", {})  # type: ignore[assignment]
-        text, place = recalled.get(self.name), _last_human(request.messages)
-        if not text or place is None:
+        text, place = recalled.get(self.name), _turn(request.messages)
+        if not text or place == len(request.messages):
             return request
         # Not into the system message: what is stored must not speak with its authority.
         told = [*request.messages[:place], HumanMessage(text), *request.messages[place:]]
@@ -127,14 +148,18 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def after_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
         """Store the turns of this run."""
-        if self._remembers:
+        if not self._remembers:
+            return
+        with _spared("remember"):
             memory = self._memory()
             for trust, turns in _new_turns(state["messages"]):
                 memory.remember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
 
     async def aafter_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
         """`after_agent` without blocking the event loop."""
-        if self._remembers:
+        if not self._remembers:
+            return
+        with _spared("remember"):
             memory = await self._amemory()
             for trust, turns in _new_turns(state["messages"]):
                 await memory.aremember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
@@ -161,6 +186,17 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         return await self._source.aget() if isinstance(self._source, LazyMemory) else self._memory()
 
 
+@contextmanager
+def _spared(what: str) -> Iterator[None]:
+    """Memory is a help: an agent answers without it when it fails. What is wrong in our arguments stays an error."""
+    try:
+        yield
+    except _MISTAKES:
+        raise
+    except TwofoldError as error:
+        log.warning("the agent goes on without memory, which failed to %s: %s", what, error)
+
+
 def _thread(runtime: Runtime[Any]) -> str | None:
     running = getattr(runtime, "execution_info", None)  # older versions of LangGraph have none
     thread = running.thread_id if running else get_config().get("configurable", {}).get("thread_id")
@@ -171,22 +207,28 @@ def _text(message: AnyMessage) -> str:
     return str(message.text).strip()
 
 
-def _last_human(messages: Sequence[AnyMessage]) -> int | None:
-    places = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return places[-1] if places else None
+def _turn(messages: Sequence[AnyMessage]) -> int:
+    """Where the user began to speak last, maybe in several messages; the end if they didn't."""
+    begin = len(messages)
+    for place in reversed(range(len(messages))):
+        if isinstance(messages[place], HumanMessage):
+            begin = place
+        elif isinstance(messages[place], AIMessage) and begin < len(messages):
+            break
+    return begin
 
 
 def _asked(messages: Sequence[AnyMessage]) -> str:
-    """What the user said last; empty, which recalls nothing, if that was nothing in words."""
-    place = _last_human(messages)
-    return "" if place is None else _text(messages[place])
+    """What the user has just said; empty, which recalls nothing, if that was nothing in words."""
+    said = [_text(message) for message in messages[_turn(messages) :] if isinstance(message, HumanMessage)]
+    return "\n".join(said).strip()
 
 
 def _new_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, list[Turn]]]:
-    """What was said since the user spoke last, with the trust it has. Talk with tools is left out."""
+    """What was said since the user began to speak, with the trust it has. Talk with tools is left out."""
     turns = [
         Turn(_text(message), "user" if isinstance(message, HumanMessage) else "assistant")
-        for message in messages[_last_human(messages) or 0 :]
+        for message in messages[_turn(messages) :]
         if _text(message) and (isinstance(message, HumanMessage) or _is_answer(message))
     ]
     return [(_TRUST[str(speaker)], list(group)) for speaker, group in groupby(turns, lambda turn: turn.speaker)]

@@ -25,8 +25,8 @@ class HybridRetriever(BaseRetriever):
     """Where to look; either this or `memory`."""
     memory: Memory | None = None
     """Whose memories to recall."""
-    k: int = Field(default=10, ge=0)
-    """How many documents at most."""
+    k: int | None = Field(default=None, ge=0)
+    """How many documents at most: 10 for an index, what a memory is configured to give for a memory."""
     filter: Any = None
     """What a document's metadata must fulfil, as {"year": {"gte": 2010}}. For a memory also its own fields, as
     {"type": "note", "tags": "infra"}."""
@@ -69,7 +69,8 @@ class HybridRetriever(BaseRetriever):
     def _asked(self, overrides: dict[str, Any]) -> dict[str, Any]:
         """The arguments of one search: those of the call before those of the retriever."""
         own = {name: getattr(self, name) for name in ("k", "filter", "alpha", "fusion", "min_score", "explain")}
-        return {**own, **self.search_kwargs, **overrides}
+        asked = {**own, **self.search_kwargs, **overrides}
+        return asked if asked["k"] is not None else {name: value for name, value in asked.items() if name != "k"}
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """What a trace says about the retriever."""

@@ -244,12 +244,12 @@ def _columns(documents: Sequence[Document], kwargs: dict[str, Any]) -> dict[str,
 
 
 def _stored(
-    texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None, ids: Sequence[str | None] | None
+    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
 ) -> list[Stored]:
-    """Texts as documents of an index; one whose id is None gets one derived from what it holds."""
+    """Texts as documents of an index; one whose id is None gets one derived from what it holds, None is no metadata."""
     given = list(texts)
     for name, column in (("metadatas", metadatas), ("ids", ids)):
         if column and len(column) != len(given):
             raise InvalidDocument(f"{len(given)} texts but {len(column)} {name}: give one for each text")
     rows = zip(given, metadatas or [{}] * len(given), ids or [None] * len(given), strict=True)
-    return [Stored(text, identity, own_metadata(metadata)) for text, metadata, identity in rows]
+    return [Stored(text, identity, own_metadata(metadata or {})) for text, metadata, identity in rows]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from twofold.errors import FilterError
@@ -59,15 +60,20 @@ def _equals(path: Path, value: Any) -> Node:
 
 
 def _check(path: Path, value: Any) -> None:
-    """An operator within a value would be compared as a part of it, and never be found."""
+    """Refuse what no item can hold, and an operator within a value: it would be taken for a part of it."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             if str(key).startswith("$"):
                 raise FilterError(f"{_said(path)}: {key!r} can't stand inside a list or a value: compare whole values")
             _check(path, part)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
+    elif isinstance(value, (list, tuple)):
         for part in value:
             _check(path, part)
+    elif not (value is None or isinstance(facts.bare(value), (str, int, float, date))):
+        raise FilterError(
+            f"{_said(path)}: no item holds a {type(value).__name__}: convert it as you did to store it, to a string, a "
+            "number or a list"
+        )
 
 
 def _bound(path: Path, name: str, value: Any) -> Node:

@@ -26,6 +26,8 @@ from twofold.langgraph.namespaces import within
 log = logging.getLogger("twofold")
 _KEYS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes"}
 _USUAL_INTERVAL = 5.0
+_MOST = 100 * 365 * 24 * 60
+"""A hundred years, in minutes: neither a date nor a timer goes on for ever."""
 
 
 def check_config(ttl: TTLConfig | None) -> TTLConfig | None:
@@ -42,8 +44,8 @@ def check_minutes(name: str, value: object) -> None:
     """A time to live is a positive number of minutes, or None."""
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-        raise ConfigError(f"{name} is a number of minutes above 0, or None, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST:
+        raise ConfigError(f"{name} is a number of minutes above 0 and up to {_MOST:,}, or None, got {value!r}")
 
 
 def put_off(searcher: Searcher, read: Iterable[Stored]) -> Flow[None]:

@@ -11,9 +11,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timezone
 from typing import Any, TypeAlias
+
+from twofold.documents import iso
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -70,6 +72,7 @@ def fields_of(value: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path
 
 def measure(value: Any) -> tuple[str, float] | None:
     """A number (also one that is written as a text) or a date as a number, with its kind; None if it is neither."""
+    value = bare(value)
     if isinstance(value, date):
         return "date", _moment(value).timestamp()
     if isinstance(value, str) and _DATE.fullmatch(value.strip()):
@@ -81,6 +84,11 @@ def measure(value: Any) -> tuple[str, float] | None:
     except (ValueError, OverflowError):
         return None
     return ("number", number) if math.isfinite(number) else None
+
+
+def bare(value: Any) -> Any:
+    """A number of numpy as Python's own, as which it is stored."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
 def _written_date(text: str) -> tuple[str, float] | None:
@@ -112,11 +120,11 @@ def _text(value: Any) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """The same for everything that counts as equal: 5 and 5.0, a list and a tuple, keys in any order."""
+    """The same for everything that counts as equal: 5 and 5.0, a list and a tuple, a date and its stored text."""
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, (list, tuple)):
         return [_canonical(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return value.isoformat() if isinstance(value, date) else value
+    return iso(value) if isinstance(value, date) else bare(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,11 +11,12 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.memory import BaseMemoryBlock
 
-from twofold.errors import ConfigError
+from twofold.errors import ConfigError, TwofoldError
 from twofold.memory.facade import Memory
 from twofold.memory.rendering import as_data
 from twofold.memory.turns import Turn
 
+log = logging.getLogger("twofold")
 _TRUST = {MessageRole.USER: "user", MessageRole.ASSISTANT: "agent"}
 """Who speaks, and how far that is trusted. Other messages (the system's, those of tools) are not remembered."""
 
@@ -22,7 +24,8 @@ _TRUST = {MessageRole.USER: "user", MessageRole.ASSISTANT: "agent"}
 class HybridMemoryBlock(BaseMemoryBlock[str]):
     """Remembers what leaves the short-term memory, and brings back what fits the last messages.
 
-    What it brings back is marked as data, so that a model reads it and doesn't obey it.
+    What it brings back is marked as data, so that a model reads it and doesn't obey it. If the memory fails, that is
+    logged as a warning and the agent goes on without it.
     """
 
     name: str = Field(default="long_term_memory", description="The name of the block in the prompt.")
@@ -37,7 +40,13 @@ class HybridMemoryBlock(BaseMemoryBlock[str]):
         query = "\n".join(spoken[-self.window :])
         if not query:
             return ""
-        found = await self.memory.arecall(query, self.similarity_top_k, min_score=self.min_score)
+        try:
+            found = await self.memory.arecall(query, self.similarity_top_k, min_score=self.min_score)
+        except TwofoldError as error:
+            if isinstance(error, ValueError):  # what is wrong in our arguments stays an error
+                raise
+            log.warning("the agent goes on without memory, which failed to recall: %s", error)
+            return ""
         return as_data(found) if len(found) else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:

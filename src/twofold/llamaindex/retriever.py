@@ -28,7 +28,7 @@ class HybridRetriever(BaseRetriever):
         self,
         index: HybridIndex | None = None,
         memory: Memory | None = None,
-        similarity_top_k: int = 10,
+        similarity_top_k: int | None = None,
         *,
         filters: MetadataFilters | Mapping[str, Any] | None = None,
         alpha: float | None = None,
@@ -44,7 +44,7 @@ class HybridRetriever(BaseRetriever):
         Args:
             index: Where to look; either this or `memory`.
             memory: Whose memories to recall.
-            similarity_top_k: How many nodes at most.
+            similarity_top_k: How many nodes at most: 10 for an index, what a memory is configured to give for a memory.
             filters: `MetadataFilters`, or a filter in the language of `HybridIndex.search`.
             alpha: From 0, words only, to 1, meaning only.
             fusion: The fusion strategy, by name or from `Fusion`.
@@ -59,20 +59,24 @@ class HybridRetriever(BaseRetriever):
         self._index, self._memory, self._explain = index, memory, explain
         self.similarity_top_k = similarity_top_k
         given = {"filter": to_filter(filters), "alpha": alpha, "fusion": fusion, "min_score": min_score}
-        self._asked = {**given, "explain": explain, **(search_kwargs or {})}
+        self._given = {**given, "explain": explain, **(search_kwargs or {})}
         super().__init__(callback_manager=callback_manager, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        text, k = query_bundle.query_str, self.similarity_top_k
+        text, asked = query_bundle.query_str, self._asked()
         if self._index is not None:
-            return to_scored(self._index.search(text, k, **self._asked), explain=self._explain)
-        return to_scored(self._of_memory.recall(text, k, **self._asked), explain=self._explain)
+            return to_scored(self._index.search(text, **asked), explain=self._explain)
+        return to_scored(self._of_memory.recall(text, **asked), explain=self._explain)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        text, k = query_bundle.query_str, self.similarity_top_k
+        text, asked = query_bundle.query_str, self._asked()
         if self._index is not None:
-            return to_scored(await self._index.asearch(text, k, **self._asked), explain=self._explain)
-        return to_scored(await self._of_memory.arecall(text, k, **self._asked), explain=self._explain)
+            return to_scored(await self._index.asearch(text, **asked), explain=self._explain)
+        return to_scored(await self._of_memory.arecall(text, **asked), explain=self._explain)
+
+    def _asked(self) -> dict[str, Any]:
+        k = self.similarity_top_k
+        return self._given if k is None else {"k": k, **self._given}
 
     @property
     def _of_memory(self) -> Memory:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.lowlevel import Server
@@ -13,6 +14,7 @@ from mcp.server.lowlevel import Server
 from twofold.errors import ConfigError
 
 if TYPE_CHECKING:  # loaded when HTTP is served: a stdio server answers sooner without them
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from starlette.applications import Starlette
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -35,7 +37,13 @@ def serve_http(server: Server[Any], *, host: str = "127.0.0.1", port: int = 8765
 
 
 def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None = None) -> Starlette:
-    """The same as an ASGI application, to be served together with others."""
+    """The same as an ASGI application, to be served by itself or mounted in another one.
+
+    Args:
+        server: What `create_server` gave.
+        host: The address that it will be reached at. One that others can reach needs a token.
+        token: What clients must send, as `Authorization: Bearer …`.
+    """
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
@@ -52,15 +60,53 @@ def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None 
         allowed_hosts=[name for local in _LOCAL for name in (local, f"{local}:*")],
         allowed_origins=[f"http://{name}" for local in _LOCAL for name in (local, f"{local}:*")],
     )
-    manager = StreamableHTTPSessionManager(app=server, security_settings=security)
+    sessions = _Sessions(lambda: StreamableHTTPSessionManager(app=server, security_settings=security))
+    return Starlette(routes=[Route(PATH, endpoint=_Endpoint(sessions, token))], lifespan=sessions.run)
+
+
+class _Sessions:
+    """The sessions of clients: from when the application starts until it stops, as often as it does.
+
+    An application that is mounted in another one is not told when that starts. Then the first request begins them.
+    """
+
+    def __init__(self, make: Callable[[], StreamableHTTPSessionManager]) -> None:
+        self._make = make  # a manager runs only once
+        self._app: ASGIApp | None = None
+        self._begun = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def run(self, _: Starlette | None = None) -> AsyncIterator[None]:
+        manager = self._make()
         async with manager.run():
-            yield
+            self._app = getattr(manager, "asgi_app", manager.handle_request)
+            try:
+                yield
+            finally:
+                self._app = None
 
-    endpoint = _Endpoint(getattr(manager, "asgi_app", manager.handle_request), token)
-    return Starlette(routes=[Route(PATH, endpoint=endpoint)], lifespan=lifespan)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app or await self._begin()
+        await app(scope, receive, send)
+
+    async def _begin(self) -> ASGIApp:
+        if self._keeper is None or self._keeper.done():
+            self._begun = asyncio.Event()
+            self._keeper = asyncio.create_task(self._keep(self._begun))
+        await self._begun.wait()
+        if self._app is None:
+            raise RuntimeError("the MCP server could not begin: the log says why")
+        return self._app
+
+    async def _keep(self, begun: asyncio.Event) -> None:
+        """In a task of its own: sessions live longer than the request that began them, until the event loop ends."""
+        try:
+            async with self.run():
+                begun.set()
+                await asyncio.Event().wait()
+        finally:
+            begun.set()
 
 
 class _Endpoint:

@@ -67,6 +67,7 @@ def save(asked: SaveArguments, trust: str) -> Steps:
         "source": asked.source,
         "trust": trust,
     }
+    _check_reach((yield from _present(asked.replaces or ())), trust)
     stored: Remembered = yield Step("remember", asked.text, supersedes=asked.replaces or (), **fields)
     similar = yield from _present([each.id for each in stored.similar])
     values = outputs.SaveOutput(id=stored.id, is_new=stored.is_new, similar=[_found(item) for item in similar])
@@ -88,13 +89,14 @@ def update(asked: UpdateArguments, trust: str) -> Steps:
     old: MemoryItem | None = yield Step("get", asked.id)
     if old is None:
         raise _unknown([asked.id])
+    _check_reach([old], trust)
     if asked.text is not None:  # what an agent has rewritten is no longer what the user said
         changes["trust"] = _lower(old.trust, trust)
     item: MemoryItem = yield Step("update", asked.id, **changes)
     return _answer(outputs.UpdateOutput(memory=_found(item)), "Updated:", _shown([item]))
 
 
-def forget(asked: ForgetArguments, _: str) -> Steps:
+def forget(asked: ForgetArguments, trust: str) -> Steps:
     """Delete memories."""
     wanted = list(dict.fromkeys(asked.ids))
     found = yield from _present(wanted)
@@ -102,6 +104,7 @@ def forget(asked: ForgetArguments, _: str) -> Steps:
     unknown = [identity for identity in wanted if identity not in known]
     if not known:
         raise _unknown(unknown)
+    _check_reach(found, trust)
     yield Step("forget", known)
     said = [f"Forgotten: {', '.join(known)}."]
     said += [f"No memory has the id {', '.join(_quoted(unknown))}."] if unknown else []
@@ -137,6 +140,20 @@ def _present(ids: Sequence[str]) -> Generator[Step, Any, list[MemoryItem]]:
         item: MemoryItem | None = yield Step("get", identity)
         found += [item] if item is not None else []
     return found
+
+
+def _check_reach(items: Sequence[MemoryItem], trust: str) -> None:
+    """A model speaks for its user, so it may correct what the user said; what is trusted more is not for it to hide."""
+    from twofold.memory import TRUST
+
+    reach = "user" if trust == "agent" else trust
+    above = [item for item in items if TRUST.index(item.trust) > TRUST.index(reach)]
+    if above:
+        named = ", ".join(f"{item.id!r} (trust {item.trust!r})" for item in above)
+        raise InvalidQuery(
+            f"{named} can't be replaced, changed or deleted with this tool, which reaches up to trust {reach!r}. "
+            "Nothing was done: call it again without that id, and tell the user if that memory is wrong."
+        )
 
 
 def _unknown(ids: Sequence[str]) -> MemoryNotFound:

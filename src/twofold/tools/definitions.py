@@ -46,6 +46,7 @@ _SAVE = _Definition(
     arguments.SaveArguments,
     outputs.SaveOutput,
     actions.save,
+    destructive=True,  # what it `replaces` is no longer found
     idempotent=True,
 )
 _UPDATE = _Definition(
@@ -104,6 +105,9 @@ def memory_tools(
 ) -> list[Tool]:
     """The tools of a memory. They reach no further than it does: its user, agent and session.
 
+    What is trusted more than the tools they can read, and not replace, change or delete; only that an "agent" may
+    correct its user.
+
     Args:
         memory: What they work on.
         only: Just the tools with these names.
@@ -112,6 +116,7 @@ def memory_tools(
         trust: The trust of what they store: it comes from a model, so "agent" unless you know better.
     """
     wanted = NAMES if only is None else _checked(only)
+    _check_memory(memory)
     _check_trust(trust)
     tools = [Tool(name, **vars(_DEFINITIONS[name]), memory=memory, trust=trust) for name in NAMES if name in wanted]
     if aliases:
@@ -125,6 +130,14 @@ def _checked(only: Sequence[str]) -> list[str]:
         if name not in NAMES:
             raise ConfigError(f"there is no tool {name!r}: only= takes {', '.join(NAMES)}")
     return names
+
+
+def _check_memory(memory: object) -> None:
+    """By what it can do, not by its type: there is no need to load the memory yet."""
+    if isinstance(memory, LazyMemory) or (hasattr(memory, "arecall") and not callable(memory)):
+        return
+    advice = "wrap it, as LazyMemory(function)" if callable(memory) else 'give it Memory.open("./memories", user="ada")'
+    raise ConfigError(f"tools work on a Memory or a LazyMemory, got {type(memory).__name__}: {advice}")
 
 
 def _check_trust(trust: str) -> None:

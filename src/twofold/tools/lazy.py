@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from twofold.errors import IndexClosed
+from twofold.errors import ConfigError, IndexClosed
 
 if TYPE_CHECKING:
     from twofold.memory import Memory
@@ -20,6 +20,8 @@ class LazyMemory:
     """
 
     def __init__(self, opener: Callable[[], Memory]) -> None:
+        if not callable(opener):
+            raise ConfigError(f"give a function that opens a Memory, or a Memory itself, got {type(opener).__name__}")
         self._opener = opener
         self._memory: Memory | None = None
         self._closed = False

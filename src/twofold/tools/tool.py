@@ -42,7 +42,7 @@ class Tool:
     read_only: bool = False
     """Changes nothing that a user would notice."""
     destructive: bool = False
-    """May delete or overwrite."""
+    """May delete, overwrite or hide."""
     idempotent: bool = False
     """The same call twice is the same as once."""
 
