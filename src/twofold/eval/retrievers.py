@@ -48,8 +48,10 @@ class _Asker:
         self._takes = _accepts(function)
         for name in parameters:
             self._check(name)
-        # A retriever that doesn't take k brings as many as it was made for, and the first k count.
-        self._fixed = {**({"k": k} if "k" in self._takes else {}), **parameters}
+        # A retriever that doesn't take k brings as many as it was made for, and the first k count. A memory counts
+        # recalls and ranks by them: measuring it must not change it.
+        offered = {"k": k, "touch": False}
+        self._fixed = {**{name: value for name, value in offered.items() if name in self._takes}, **parameters}
 
     def __call__(self, question: Question) -> Any:
         if question.filter is None:
