@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import pytest
 
+from tests.eval import own
 from tests.eval.own import Recaller, read, recaller
 from twofold.eval import Run
 
@@ -32,6 +34,13 @@ def test_there_is_enough_of_every_kind() -> None:
     assert kinds["nothing"] == 10
     asked = {"known failure", "project", "tag", "identifier", "error", "paraphrase", "date", "typo"}
     assert asked | {"portuguese", "norwegian"} <= set(kinds)
+
+
+def test_no_figure_depends_on_the_day_of_the_test() -> None:
+    now, later = datetime(2026, 5, 1, tzinfo=timezone.utc), datetime(2030, 1, 1, tzinfo=timezone.utc)
+    ages = [[day - each["created"] for each in own.memories(day)] for day in (now, later)]
+    assert ages[0] == ages[1]
+    assert min(ages[0]).days > 0
 
 
 def test_nineteen_of_twenty_answers_are_among_the_first_ten(run: Run) -> None:
