@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.faces import Face
-from twofold import Document, HybridIndex, InvalidQuery, Memory, Pair
+from twofold import ConfigError, Document, Fusion, HybridIndex, InvalidQuery, Memory, Pair, SearchConfig
 from twofold.testing import HashEmbedding
 
 WORDS = [f"word{n}" for n in range(80)]
@@ -49,6 +49,9 @@ def test_tuning_is_kept_shared_and_undone(tmp_path: Path) -> None:
         tuned = [index.search(query).ids for query, _ in _pairs(texts)]
         assert tuned != before
         assert index.search("word1 word2", alpha=0.35, explain=True)[0].explanation.alpha == pytest.approx(0.35)  # type: ignore[union-attr]
+        named = index.search("word1 word2", fusion="auto", explain=True)[0].explanation
+        assert named.alpha == found.fusion.alpha, "auto is what suits the collection"  # type: ignore[union-attr]
+        assert index.search("word1 word2", fusion="weighted", explain=True)[0].explanation.alpha == pytest.approx(0.7)  # type: ignore[union-attr]
     with HybridIndex.open(tmp_path, dense=Elsewhere()) as index:
         assert [index.search(query).ids for query, _ in _pairs(texts)] == tuned
         assert index.untune()
@@ -75,10 +78,65 @@ def test_pairs_can_look_in_a_part_of_the_collection() -> None:
         assert index.tune(wrong).before == 0
 
 
-@pytest.mark.parametrize("pairs", [[], [("", "d1")], [("word", [])], ["word"], [{"query": "word"}], [(3, "d1")]])
+@pytest.mark.parametrize("pairs", [[], [("", "d1")], [("word", [])], ["word"], [{"query": "word"}], [(3, "d1")], [("word", 17)]])
 def test_pairs_that_mean_nothing_are_refused(pairs: Any) -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index, pytest.raises(InvalidQuery):
         index.tune(pairs)
+
+
+def test_a_query_that_comes_again_counts_once() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        found = index.tune([("dup word1", "d1"), ("dup word1", "d2")] * 10)
+        assert not found.changed
+        assert found.pairs == 1
+        apart = [{"query": "word1", "relevant": "d1", "filter": {"half": half}} for half in (0, 1)]
+        assert index.tune([*apart, *apart, ("word1", "d1")]).pairs == 3, "another filter is another question"
+
+
+def test_too_few_pairs_are_said_to_be_too_few() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        assert "too few pairs" in str(index.tune(_pairs(texts, 5)))
+        assert "too few pairs" not in str(index.tune(_pairs(texts, 30)))
+
+
+@pytest.mark.parametrize("fusion", [Fusion.rrf(), Fusion.auto(0.0)])
+def test_tuning_what_no_search_would_use_is_refused(fusion: Any) -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=Elsewhere(), config=SearchConfig(fusion=fusion)) as index:
+        index.add(_documents(texts))
+        with pytest.raises(ConfigError, match=f"fusion {fusion.name}.*without a fusion"):
+            index.tune(_pairs(texts))
+
+
+def test_tuning_again_asks_both_legs_whatever_was_tuned() -> None:
+    texts = _texts()
+    with HybridIndex.open(":memory:", dense=Elsewhere()) as index:
+        index.add(_documents(texts))
+        first = index.tune(_pairs(texts))
+        assert str(index.tune(_pairs(texts))) == str(first)
+
+
+def test_tuning_an_empty_collection_is_refused() -> None:
+    with (
+        HybridIndex.open(":memory:", dense=HashEmbedding()) as index,
+        pytest.raises(InvalidQuery, match="none of the queries found anything"),
+    ):
+        index.tune(_pairs(_texts(20), 20))
+
+
+def test_expected_ids_that_are_not_there_are_counted() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        with pytest.raises(InvalidQuery, match="none of the expected ids is in the collection"):
+            index.tune([(query, f"no-{identity}") for query, identity in _pairs(texts, 20)])
+        found = index.tune([*_pairs(texts, 20), ("word1 word2", ["d1", "nowhere"])])
+        assert found.unknown == 1
+        assert "1 expected id is not in the collection" in str(found)
 
 
 def test_calibrating_gives_a_strange_model_scores_that_last(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from twofold.encoders.base import check_dense
 from twofold.engine import calls
 from twofold.engine.flow import Flow, Renew, Work
 from twofold.engine.layout import DENSE, RECORD_KEY, from_point
-from twofold.errors import CollectionMismatch, EncoderError, InvalidQuery
+from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
 from twofold.fusion import Auto, Leg
 from twofold.index.access import where_node
 from twofold.index.progress import Advance
@@ -25,23 +25,51 @@ from twofold.tuning.choosing import Asked
 
 _LOOKED_AT = 200
 _AT_ONCE = 32
+_BOTH = 0.5
+"""An alpha that asks both legs, whatever is tuned already: a leg of no weight would not be asked."""
 
 
 def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advance) -> Flow[Tuning]:
     """Find the fusion that answers the pairs best, and keep it if it is surely better than the default."""
+    _check_use(config)
     asked = []
     for start in range(0, len(pairs), _AT_ONCE):
         yield Renew()
         batch = pairs[start : start + _AT_ONCE]
         asked += yield from _ask(searcher, config, batch)
         progress(len(batch))
-    if not any(asked_for.legs for asked_for in asked):
+    if not any(leg.hits for each in asked for leg in each.legs):
         raise InvalidQuery("none of the queries found anything: are they about this collection?")
+    unknown = yield from _unknown(searcher, pairs)
     default = Auto().fitted((yield from searcher.circumstances("")))
-    found: Tuning = yield Work(lambda: choose(asked, default))
+    chosen: Tuning = yield Work(lambda: choose(asked, default))
+    found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from _keep(searcher, tuned=kept)
     return found
+
+
+def _check_use(config: Any) -> None:
+    """A fusion that was asked for at opening goes before what is tuned: nobody would notice it."""
+    if config.fusion != Auto():
+        raise ConfigError(
+            f"this index is opened with the fusion {config.fusion.name}, which goes before anything tuned: open it "
+            "without a fusion to tune it"
+        )
+
+
+def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
+    """How many of the expected ids are not there. If all of them are not, nothing can be learned."""
+    expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
+    points, there = list(expected), 0
+    for start in range(0, len(points), _LOOKED_AT):
+        there += len((yield from calls.retrieve(searcher.ready.collection, points[start : start + _LOOKED_AT], only=())))
+    if not there:
+        raise InvalidQuery(
+            f"none of the expected ids is in the collection ({next(iter(expected.values()))!r}, for one): give the ids "
+            "that the documents were added with"
+        )
+    return len(points) - there
 
 
 def untune(searcher: Searcher) -> Flow[bool]:
@@ -82,7 +110,8 @@ def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[As
     requests, probes_of, defaults = [], [], []
     for pair in pairs:
         where = where_node(pair.filter)
-        query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides={}, explain=False)
+        both = {"alpha": _BOTH}
+        query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides=both, explain=False)
         asking = yield from searcher.asking(query)
         probes_of.append(asking.probes if asking else ())
         defaults.append(Auto().fitted((yield from searcher.circumstances(pair.query))))
