@@ -107,7 +107,7 @@ class Searcher:
     def _strange(self) -> float:
         """How much of the collection is in languages that the dense model doesn't know, as far as can be told."""
         seen, dense = self.calibration, self.ready.dense
-        if not self.ready.language_known or (seen is not None and not seen.meaning_works(dense.background)):
+        if not self.ready.language_known or (seen is not None and seen.leans_on_words(dense.background)):
             return 1.0
         return self.ready.nature.strange_to(dense.languages)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from twofold.documents import point_id
-from twofold.encoders.base import check_dense
+from twofold.encoders.base import Sparse, check_dense
 from twofold.engine import calls
 from twofold.engine.flow import Flow, Renew, Work
-from twofold.engine.layout import DENSE, RECORD_KEY, from_point
+from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, from_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
 from twofold.fusion import Auto, Leg
 from twofold.index.access import where_node
@@ -20,7 +20,7 @@ from twofold.index.progress import Advance
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
 from twofold.tuning import Calibration, Pair, Tuning, calibrate, choose, describe
-from twofold.tuning.calibration import ENOUGH, piece_of
+from twofold.tuning.calibration import ENOUGH, found_by_words, piece_of
 from twofold.tuning.choosing import Asked
 
 _LOOKED_AT = 200
@@ -63,7 +63,9 @@ def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
     expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
     points, there = list(expected), 0
     for start in range(0, len(points), _LOOKED_AT):
-        there += len((yield from calls.retrieve(searcher.ready.collection, points[start : start + _LOOKED_AT], only=())))
+        there += len(
+            (yield from calls.retrieve(searcher.ready.collection, points[start : start + _LOOKED_AT], only=()))
+        )
     if not there:
         raise InvalidQuery(
             f"none of the expected ids is in the collection ({next(iter(expected.values()))!r}, for one): give the ids "
@@ -85,15 +87,33 @@ def look(searcher: Searcher) -> Flow[Calibration]:
     """See from the collection itself how far meaning can be trusted, and keep that."""
     if searcher.ready.no_dense:
         raise CollectionMismatch(f"{searcher.ready.no_dense}: there is no model to calibrate")
-    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE)
-    told = [(from_point(row).text, (row.vector or {}).get(DENSE)) for row in rows if isinstance(row.vector, dict)]
-    usable = [(text, vector) for text, vector in told if vector is not None and len(text.split()) >= 4]
+    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE, SPARSE)
+    told = [(piece_of(from_point(row).text), row.vector) for row in rows if isinstance(row.vector, dict)]
+    usable = [(piece, vectors) for piece, vectors in told if piece is not None and vectors.get(DENSE) is not None]
     if len(usable) < ENOUGH:
-        raise InvalidQuery(f"calibrate looks at {ENOUGH} texts of four words or more, and there are {len(usable)} here")
-    pieces = yield from _encode(searcher, [piece_of(text) for text, _ in usable])
-    seen = calibrate(pieces, np.asarray([vector for _, vector in usable], dtype=np.float32))
+        raise InvalidQuery(
+            f"calibrate looks at {ENOUGH} texts of four words or more (eight letters, in a script without spaces), and "
+            f"there are {len(usable)} here"
+        )
+    pieces = yield from _encode(searcher, [piece for piece, _ in usable])
+    seen = calibrate(pieces, np.asarray([vectors[DENSE] for _, vectors in usable], dtype=np.float32))
+    seen = replace(seen, found_by_words=(yield from _by_words(searcher, usable)))
     yield from _keep(searcher, calibrated=seen.as_payload())
     return seen
+
+
+def _by_words(searcher: Searcher, usable: Sequence[tuple[str, Any]]) -> Flow[float | None]:
+    """How often words find the text of a piece; None where they aren't stored or can't be told."""
+    sparse, kept = searcher.ready.sparse, [vectors.get(SPARSE) for _, vectors in usable]
+    if None in kept:
+        return None
+    texts = [Sparse(each.indices, each.values) for each in kept if each is not None]
+    try:
+        asked = yield Work(lambda: [sparse.embed_query(piece) for piece, _ in usable])
+    except Exception:  # searches say so themselves; what meaning does can be seen without it
+        return None
+    share: float = yield Work(lambda: found_by_words(asked, texts, idf=sparse.needs_idf))
+    return share
 
 
 def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:

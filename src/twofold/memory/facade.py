@@ -20,6 +20,7 @@ from twofold.memory.learned import Learned
 from twofold.memory.scope import MEMORIES, Scope, Shelf
 from twofold.memory.turns import Turn
 from twofold.memory.twins import Op, awaiting, blocking
+from twofold.tuning import Pair
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -467,6 +468,16 @@ class Memory:
 
     learn = blocking(_learn)
     alearn = awaiting(_learn)
+
+    def _judged(self) -> Op[list[Pair]]:
+        """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
+
+        `memory.index.tune(memory.judged())` learns from one user; pairs of several users can be added together.
+        """
+        return lambda s: learning.judged(s, self._scope)
+
+    judged = blocking(_judged)
+    ajudged = awaiting(_judged)
 
     def _unlearn(self) -> Op[bool]:
         """Take back what was learned; the feedback stays. False if nothing was."""

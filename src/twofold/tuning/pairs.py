@@ -50,7 +50,7 @@ def _pair(given: PairLike, place: int) -> Pair:
         query, answers = given
     else:
         raise InvalidQuery(f"pair {place}: expected (query, id or ids) or a mapping, got {given!r}")
-    ids = [answers] if not isinstance(answers, Iterable) or isinstance(answers, str) else list(answers)
+    ids: list[Any] = [answers] if not isinstance(answers, Iterable) or isinstance(answers, str) else list(answers)
     if not isinstance(query, str) or not query.strip() or not ids or not all(isinstance(i, str) for i in ids):
         raise InvalidQuery(f"pair {place}: a query and at least one id, as a string, are needed, got {given!r}")
     return Pair(query, frozenset(ids), where)
