@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from tests.eval import own
+from tests.eval import own, sweep_alpha
 from tests.eval.own import Recaller, read, recaller
 from twofold.eval import Run
 
@@ -75,6 +75,19 @@ def test_both_legs_together_beat_each_alone(memories: Recaller, run: Run, alpha:
     alone = memories.evaluate(alpha=alpha)
     assert run["mrr"] > alone["mrr"]
     assert run["ndcg"] > alone["ndcg"]
+
+
+def test_any_setting_can_be_swept_from_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = own.read
+    monkeypatch.setattr(own, "read", lambda name: kept(name)[-16:])  # a glance: what it says is not of interest here
+    monkeypatch.setenv("COLUMNS", "160")
+    for words in (["alpha", "0", "0.5"], ["recency_decay", "0.02"]):
+        sweep_alpha.main(words)
+        shown = capsys.readouterr().out
+        assert f"own ground truth by {words[0]}" in shown
+        assert all(f" {value} " in shown for value in words[1:])
 
 
 def test_signals_help(memories: Recaller, run: Run) -> None:

@@ -173,7 +173,12 @@ def test_metrics_that_agree_everywhere_share_a_line(runs: list[Run]) -> None:
 def test_plots(found: Sweep, runs: list[Run], tmp_path: Path, kind: str) -> None:
     for result in (found, runs):
         path = plot(result, tmp_path / f"plot.{kind}")
-        assert path.stat().st_size > 5000
+        if kind == "png":
+            assert path.read_bytes().startswith(b"\x89PNG")
+        else:
+            drawn = path.read_text("utf-8")
+            assert drawn.count("<use ") >= sum(map(len, chart_of(result).series.values())), "a mark for every point"
+            assert all(f"<!-- {name} -->" in drawn for name in chart_of(result).series), "and the name of every line"
 
 
 def test_files_that_cannot_be_written(found: Sweep, tmp_path: Path) -> None:
