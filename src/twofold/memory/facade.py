@@ -469,7 +469,7 @@ class Memory:
     learn = blocking(_learn)
     alearn = awaiting(_learn)
 
-    def _judged(self) -> Op[list[Pair]]:
+    def _judged(self) -> Op[Sequence[Pair]]:
         """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
 
         `memory.index.tune(memory.judged())` learns from one user; pairs of several users can be added together.

@@ -99,7 +99,8 @@ def _series(chart: Chart, scale: _Scale, name: str, values: tuple[float, ...], c
 
 def _legend(chart: Chart) -> list[str]:
     """The names of the lines, whole: one that is cut doesn't say what its line is. What has no room is counted."""
-    left, y, parts = _WIDTH - _RIGHT + 18, _TOP + 16, []
+    left, y = _WIDTH - _RIGHT + 18, _TOP + 16
+    parts: list[str] = []
     for number, name in enumerate(chart.series):
         lines = textwrap.wrap(name, _LETTERS) or [""]
         if y + (len(lines) - 1) * _LINE > _HEIGHT - _LINE and number:
