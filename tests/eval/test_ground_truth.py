@@ -33,7 +33,9 @@ def test_there_is_enough_of_every_kind() -> None:
     kinds = Counter(each["kind"] for each in queries)
     assert kinds["nothing"] == 10
     asked = {"known failure", "project", "tag", "identifier", "error", "paraphrase", "date", "typo"}
-    assert asked | {"portuguese", "norwegian"} <= set(kinds)
+    assert asked | {"portuguese", "norwegian", "nothing elsewhere"} <= set(kinds)
+    languages = Counter(each.get("language", "english") for each in memories)
+    assert min(languages[language] for language in own.LANGUAGES) > 10, "else the first ten are all there is"
 
 
 def test_no_figure_depends_on_the_day_of_the_test() -> None:
@@ -52,8 +54,10 @@ def test_the_answer_mostly_comes_first(run: Run) -> None:
 
 
 def test_queries_about_nothing_are_answered_with_nothing(run: Run) -> None:
-    assert run.answered_nothing is not None
-    assert run.answered_nothing >= 0.8
+    # In English, where the floor was measured. What it does elsewhere is seen in the figures of "nothing elsewhere".
+    answered = run.by("kind")["nothing"].answered_nothing
+    assert answered is not None
+    assert answered >= 0.8
 
 
 def test_hardly_any_other_query_is_lost_to_the_floor(run: Run) -> None:
