@@ -1,4 +1,8 @@
-"""What `tune` and `calibrate` bring: tuned on one half of a set's questions, tried on the other half."""
+"""What `tune` and `calibrate` bring: tuned on one half of a set's questions, tried on the other half.
+
+`calibrate` is tried with the language declared, with nobody saying it, and with a model that nobody knows: the bundled
+one in disguise.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +12,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality import sets
-from benchmarks.quality.systems import SYSTEMS
+from benchmarks.quality.systems import index
 from benchmarks.quality.vectors import Material, material
 from twofold import HybridIndex, Pair
+from twofold.encoders import bundled
 from twofold.eval import Dataset, evaluate
 
-_OPEN = SYSTEMS[0].open
+_COLUMNS = ("set", "default", "calibrated", "undeclared", "calibrated", "own model", "calibrated", "tuned", "tuning")
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.fitting", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
     parser.add_argument("--sample", type=int, default=600, help="ask at most so many questions of each set")
     parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(words)
     console = Console()
     table = Table(title="nDCG@10 of the half that had no part in tuning", title_justify="left")
-    for column in ("set", "default", "calibrated", "tuned", "tuning"):
+    for column in _COLUMNS:
         table.add_column(column, justify="left" if column in ("set", "tuning") else "right")
     for path in sets.find(chosen.data, chosen.sets):
         known = sets.known(path.name)
@@ -42,14 +48,24 @@ def main() -> None:
 def _row(vectors: Material) -> list[str]:
     mine, theirs = _halves(vectors.data)
     pairs = [Pair(q.text, frozenset(q.relevant), q.filter) for q in mine.questions]
-    with _OPEN(_with_pieces(vectors)) as index:
-        default = _score(index, theirs)
-        index.calibrate()
-        calibrated = _score(index, theirs)
-        index.untune()
-        tuning = index.tune(pairs)
-        tuned = _score(index, theirs)
-    return [f"{default:.4f}", f"{calibrated:.4f}", f"{tuned:.4f}", str(tuning)]
+    vectors = _with_pieces(vectors)
+    with index(vectors, vectors.language) as declared:
+        figures = _calibrated(declared, theirs)
+        declared.untune()
+        tuning = declared.tune(pairs)
+        tuned = _score(declared, theirs)
+    with index(vectors, None) as undeclared:
+        figures += _calibrated(undeclared, theirs)
+    with index(vectors, vectors.language, unknown=True) as unknown:
+        figures += _calibrated(unknown, theirs)
+    return [*(f"{figure:.4f}" for figure in (*figures, tuned)), str(tuning)]
+
+
+def _calibrated(opened: HybridIndex, data: Dataset) -> list[float]:
+    """The figure without and with calibration."""
+    default = _score(opened, data)
+    opened.calibrate()
+    return [default, _score(opened, data)]
 
 
 def _halves(data: Dataset) -> tuple[Dataset, Dataset]:
@@ -59,21 +75,23 @@ def _halves(data: Dataset) -> tuple[Dataset, Dataset]:
     return replace(data, questions=tuple(questions[:middle])), replace(data, questions=tuple(questions[middle:]))
 
 
-def _score(index: HybridIndex, data: Dataset) -> float:
-    return evaluate(index, data, k=10)["ndcg"]
+def _score(opened: HybridIndex, data: Dataset) -> float:
+    return evaluate(opened, data, k=10)["ndcg"]
 
 
 def _with_pieces(vectors: Material) -> Material:
     """Calibration asks for pieces of texts, which the model has to embed."""
-    from twofold.encoders import bundled
-
-    model = bundled.encoder()
+    model = _model()
 
     class Embedding(dict[str, Any]):
         def __missing__(self, text: str) -> Any:
-            return model.embed_query(text)
+            return np.asarray(model.embed_query(text))
 
     return replace(vectors, queries=Embedding(vectors.queries))
+
+
+def _model() -> Any:
+    return bundled.encoder()
 
 
 if __name__ == "__main__":

@@ -21,20 +21,21 @@ class System:
 
 def _twofold(material: Material) -> AbstractContextManager[HybridIndex]:
     """As `HybridIndex.open(…, language=…)` makes it."""
-    return _index(material, material.language)
+    return index(material, material.language)
 
 
 def _untold(material: Material) -> AbstractContextManager[HybridIndex]:
     """Nobody says in which language the texts are."""
-    return _index(material, None)
+    return index(material, None)
 
 
 @contextmanager
-def _index(material: Material, language: str | None) -> Iterator[HybridIndex]:
-    """An index with the bundled model's vectors already computed."""
-    with HybridIndex.open(":memory:", dense=material.encoder(), language=language) as index:
-        index.add(material.data.documents)
-        yield index
+def index(material: Material, language: str | None, *, unknown: bool = False) -> Iterator[HybridIndex]:
+    """An index with the bundled model's vectors already computed; `unknown` hides whose vectors they are."""
+    dense: Any = material if unknown else material.encoder()
+    with HybridIndex.open(":memory:", dense=dense, language=language) as opened:
+        opened.add(material.data.documents)
+        yield opened
 
 
 SYSTEMS = (

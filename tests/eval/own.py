@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,21 @@ from twofold.eval import Dataset, Question, Run, evaluate
 FOLDER = Path(__file__).parent / "ground_truth"
 LANGUAGES = ("english", "portuguese", "norwegian")
 CONFIG = MemoryConfig(fields={"type": "keyword", "year": "integer"}, touch=False)
+RECALLED_ON = datetime(2026, 11, 17, tzinfo=timezone.utc)
+"""The day on which the memories are recalled, by the dates in the file."""
 
 
 def read(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def memories(now: datetime) -> list[dict[str, Any]]:
+    """The memories, each as old as it is on the day of recall: what fades with age must not depend on the calendar."""
+    return [{**each, "created": now - (RECALLED_ON - _date(each["created"]))} for each in read("memories")]
+
+
+def _date(written: str) -> datetime:
+    return datetime.fromisoformat(written).replace(tzinfo=timezone.utc)
 
 
 class Recaller:
@@ -58,14 +70,15 @@ def questions() -> Dataset:
 
 @contextmanager
 def recaller(config: MemoryConfig = CONFIG, **options: Any) -> Iterator[Recaller]:
-    memories: dict[str, Memory] = {}
+    opened: dict[str, Memory] = {}
     keys: dict[str, str] = {}
+    remembered = memories(datetime.now(timezone.utc))
     with ExitStack() as stack:
         for language in LANGUAGES:
             memory = Memory.open(":memory:", user="ada", language=language, config=config, **options)
-            memories[language] = stack.enter_context(memory)
-            own = [each for each in read("memories") if each.get("language", "english") == language]
+            opened[language] = stack.enter_context(memory)
+            own = [each for each in remembered if each.get("language", "english") == language]
             fields = [{k: v for k, v in each.items() if k not in ("key", "language")} for each in own]
             ids = memory.remember_many(fields)
             keys |= {str(identity): each["key"] for identity, each in zip(ids, own, strict=True)}
-        yield Recaller(memories, keys)
+        yield Recaller(opened, keys)

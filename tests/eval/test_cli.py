@@ -10,8 +10,10 @@ import pytest
 
 from tests.cli.runs import run
 from tests.eval.sets import NOTES, QUESTIONS, write_beir
+from twofold import Fusion, Memory
 from twofold.cli import eval_values
 from twofold.eval import EvaluationError
+from twofold.fusion import Auto
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +82,41 @@ def test_sweep_of_bm25_and_of_k_for_machines(folder: Path) -> None:
     assert answer.json["comparisons"] == []
 
 
+def test_a_memory_is_swept_by_its_settings(folder: Path, tmp_path: Path) -> None:
+    answer = run("sweep", folder, "recency_decay=0,0.1", "--user", "ada", "--json", "--html", tmp_path / "r.html")
+    assert [one["name"] for one in answer.json["runs"]] == ["default", "recency_decay=0", "recency_decay=0.1"]
+    assert answer.json["runs"][0]["hit_rate@10"] > 0
+    with Memory.open(tmp_path / "store", user="ada") as memory:
+        kept = memory.remember(NOTES["tunnel"])
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text(json.dumps({"query": "which port do rathole tunnels use", "expected": str(kept)}))
+    place = ("-l", tmp_path / "store", "--user", "ada")
+    answer = run("eval", pairs, *place, "--run", "default", "--run", "popularity=0", "--json")
+    assert [one["hit_rate@10"] for one in answer.json["runs"]] == [1.0, 1.0]
+    refused = run("sweep", pairs, "tags_weight=0,1", *place)
+    assert "tags_weight decides what an index stores" in refused.err
+    nowhere = run("eval", pairs, "-l", tmp_path / "none", "--user", "ada")
+    assert "there is no memory at" in nowhere.err
+
+
+def test_a_sweep_shows_what_a_floor_costs(folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "s.html"
+    answer = run("sweep", folder, "min_score=0,0,99", "--html", report, "--plot", tmp_path / "s.png")
+    assert answer.code == 0, answer
+    assert "answered" in answer.out.splitlines()[2]
+    rows = [line.split() for line in answer.out.splitlines() if line.startswith("min_sc")]
+    assert [row[-2] for row in rows] == ["0%", "100%"], "before the time"
+    assert "<th>unanswered</th>" in report.read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("eval", "nowhere"), "nowhere does not exist"),
         (("sweep", "{folder}", "alpha"), "'alpha' is no parameter"),
         (("sweep", "{folder}", "gamma=1,2"), "no parameter 'gamma'"),
+        (("sweep", "{folder}", "recency_decay=0,1"), "or --user to ask a memory"),
+        (("sweep", "{folder}", "fusion=rrf(z=1)"), "rrf has weights, k"),
         (("eval", "{folder}", "--run", "bogus"), "'bogus' is no run"),
         (("eval", "{folder}", "--run", "fusion=bogus"), "unknown fusion 'bogus'"),
         (("eval", "{folder}", "--same", "sample"), "no metadata field 'sample'"),
@@ -108,6 +139,7 @@ def test_what_is_wrong_is_one_line(folder: Path, words: tuple[str, ...], message
         ("auto, rrf", ["auto", "rrf"]),
         ("1,2.5,true,x", [1, 2.5, True, "x"]),
         ("0:1:0.4", [0.0, 0.4, 0.8]),
+        ("rrf(k=5),auto(scale=20, background=0.1)", [Fusion.rrf(k=5), Auto(scale=20, background=0.1)]),
     ],
 )
 def test_values(text: str, found: list[Any]) -> None:
@@ -123,4 +155,5 @@ def test_values_that_mean_nothing(text: str) -> None:
 def test_runs_as_they_are_written() -> None:
     assert eval_values.run_of("dense") == {"alpha": 1.0}
     assert eval_values.run_of("default") == {}
+    assert eval_values.run_of("rrf(k=5) depth=50") == {"fusion": Fusion.rrf(k=5), "depth": 50}
     assert eval_values.run_of("weighted alpha=0.4, depth=50") == {"fusion": "weighted", "alpha": 0.4, "depth": 50}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import pytest
 
+from tests.eval import own, sweep_alpha
 from tests.eval.own import Recaller, read, recaller
 from twofold.eval import Run
 
@@ -31,7 +33,16 @@ def test_there_is_enough_of_every_kind() -> None:
     kinds = Counter(each["kind"] for each in queries)
     assert kinds["nothing"] == 10
     asked = {"known failure", "project", "tag", "identifier", "error", "paraphrase", "date", "typo"}
-    assert asked | {"portuguese", "norwegian"} <= set(kinds)
+    assert asked | {"portuguese", "norwegian", "nothing elsewhere"} <= set(kinds)
+    languages = Counter(each.get("language", "english") for each in memories)
+    assert min(languages[language] for language in own.LANGUAGES) > 10, "else the first ten are all there is"
+
+
+def test_no_figure_depends_on_the_day_of_the_test() -> None:
+    now, later = datetime(2026, 5, 1, tzinfo=timezone.utc), datetime(2030, 1, 1, tzinfo=timezone.utc)
+    ages = [[day - each["created"] for each in own.memories(day)] for day in (now, later)]
+    assert ages[0] == ages[1]
+    assert min(ages[0]).days > 0
 
 
 def test_nineteen_of_twenty_answers_are_among_the_first_ten(run: Run) -> None:
@@ -43,8 +54,10 @@ def test_the_answer_mostly_comes_first(run: Run) -> None:
 
 
 def test_queries_about_nothing_are_answered_with_nothing(run: Run) -> None:
-    assert run.answered_nothing is not None
-    assert run.answered_nothing >= 0.8
+    # In English, where the floor was measured. What it does elsewhere is seen in the figures of "nothing elsewhere".
+    answered = run.by("kind")["nothing"].answered_nothing
+    assert answered is not None
+    assert answered >= 0.8
 
 
 def test_hardly_any_other_query_is_lost_to_the_floor(run: Run) -> None:
@@ -66,6 +79,19 @@ def test_both_legs_together_beat_each_alone(memories: Recaller, run: Run, alpha:
     alone = memories.evaluate(alpha=alpha)
     assert run["mrr"] > alone["mrr"]
     assert run["ndcg"] > alone["ndcg"]
+
+
+def test_any_setting_can_be_swept_from_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = own.read
+    monkeypatch.setattr(own, "read", lambda name: kept(name)[-16:])  # a glance: what it says is not of interest here
+    monkeypatch.setenv("COLUMNS", "160")
+    for words in (["alpha", "0", "0.5"], ["recency_decay", "0.02"]):
+        sweep_alpha.main(words)
+        shown = capsys.readouterr().out
+        assert f"own ground truth by {words[0]}" in shown
+        assert all(f" {value} " in shown for value in words[1:])
 
 
 def test_signals_help(memories: Recaller, run: Run) -> None:

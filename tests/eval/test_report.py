@@ -106,6 +106,46 @@ def test_a_single_run_has_no_chart_and_no_comparison(runs: list[Run], tmp_path: 
     assert "question by question" not in page
 
 
+def test_a_metric_that_counts_stays_on_the_page(tmp_path: Path) -> None:
+    def everything(query: str) -> list[str]:
+        return list(NOTES)
+
+    def some(query: str, size: int) -> list[str]:
+        return ["backup", "cats", "rate"][:size]
+
+    many = Dataset("many", (Question("q", "x", dict.fromkeys(NOTES, 1.0)),))
+    runs = [
+        evaluate(everything, many, metrics=["hits"]),
+        evaluate(some, many, metrics=["hits"], parameters={"size": 2}),
+    ]
+    page = write_report(tmp_path / "hits.html", many, runs, metric="hits").read_text("utf-8")
+    assert all(0 <= float(y) <= 340 for y in re.findall(r'cy="([-0-9.]+)"', page))
+    assert all(float(share) <= 100 for share in re.findall(r"--share:([0-9.]+)%", page))
+    assert "--share:40.0%" in page
+
+
+def test_the_legend_names_every_metric_of_a_line(runs: list[Run], tmp_path: Path) -> None:
+    every = [evaluate(lambda query: [], DATA, name=name) for name in ("one", "two")]
+    page = write_report(tmp_path / "r.html", DATA, every).read_text("utf-8")
+    legend = " ".join(re.findall(r"<tspan[^>]*>([^<]*)</tspan>", page))
+    assert legend == "hit rate@10, MRR@10, nDCG@10, recall@10"
+
+
+def test_a_legend_that_is_too_long_says_how_much_is_missing(tmp_path: Path) -> None:
+    def find(query: str, size: int, way: str) -> list[str]:
+        return []
+
+    found = sweep(find, DATA, {"size": [1, 2], "way": [f"way number {n} of many" for n in range(20)]})
+    page = write_report(tmp_path / "r.html", DATA, found).read_text("utf-8")
+    assert re.search(r"and \d+ more</text>", page)
+    assert all(float(y) < 340 for y in re.findall(r'<tspan x="[0-9.]+" y="([0-9.]+)"', page))
+
+
+def test_runs_with_different_k_are_labelled_so() -> None:
+    different = [evaluate(lambda query: ["rate"], DATA, k=k) for k in (3, 10)]
+    assert "nDCG@k" in ", ".join(chart_of(different).series)
+
+
 def test_only_questions_that_expect_nothing(tmp_path: Path) -> None:
     data = Dataset("nothing", (Question("q", "zebra", {}),))
     page = write_report(tmp_path / "n.html", data, [evaluate(lambda q: ["a"], data), evaluate(lambda q: [], data)])
@@ -133,7 +173,12 @@ def test_metrics_that_agree_everywhere_share_a_line(runs: list[Run]) -> None:
 def test_plots(found: Sweep, runs: list[Run], tmp_path: Path, kind: str) -> None:
     for result in (found, runs):
         path = plot(result, tmp_path / f"plot.{kind}")
-        assert path.stat().st_size > 5000
+        if kind == "png":
+            assert path.read_bytes().startswith(b"\x89PNG")
+        else:
+            drawn = path.read_text("utf-8")
+            assert drawn.count("<use ") >= sum(map(len, chart_of(result).series.values())), "a mark for every point"
+            assert all(f"<!-- {name} -->" in drawn for name in chart_of(result).series), "and the name of every line"
 
 
 def test_files_that_cannot_be_written(found: Sweep, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.eval.sets import NOTES, small
-from twofold import HybridIndex, InvalidQuery
+from twofold import HybridIndex, InvalidQuery, Memory
 from twofold.eval import Dataset, EvaluationError, Question, evaluate
 from twofold.testing import HashEmbedding
 
@@ -109,6 +109,20 @@ def test_a_llamaindex_retriever(expected: dict[str, float]) -> None:
     run = evaluate(Words(), DATA)
     assert run.metrics == expected
     assert run.answers[0].found[0].text == NOTES["tunnel"]
+
+
+def test_measuring_a_memory_leaves_it_as_it_was() -> None:
+    with Memory.open(":memory:", user="ada", dense=HashEmbedding(256)) as memory:
+        ids = dict(zip(NOTES, memory.remember_many(NOTES.values()), strict=True))
+        asked = Dataset("own", (Question("q", NOTES["tunnel"], {str(ids["tunnel"]): 1.0}),))
+        assert evaluate(memory, asked)["hit_rate"] == 1.0
+        kept = memory.get(str(ids["tunnel"]))
+        assert kept is not None
+        assert kept.access_count == 0
+        evaluate(memory, asked, parameters={"touch": True}, warm_up=0)
+        kept = memory.get(str(ids["tunnel"]))
+        assert kept is not None
+        assert kept.access_count == 1, "unless that is asked for"
 
 
 def test_anything_that_recalls(expected: dict[str, float]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.faces import Face
-from twofold import Document, HybridIndex, InvalidQuery, Memory, Pair
+from twofold import ConfigError, Document, Fusion, HybridIndex, InvalidQuery, Memory, Pair, SearchConfig
+from twofold.encoders.base import Sparse
 from twofold.testing import HashEmbedding
 
 WORDS = [f"word{n}" for n in range(80)]
@@ -49,6 +51,9 @@ def test_tuning_is_kept_shared_and_undone(tmp_path: Path) -> None:
         tuned = [index.search(query).ids for query, _ in _pairs(texts)]
         assert tuned != before
         assert index.search("word1 word2", alpha=0.35, explain=True)[0].explanation.alpha == pytest.approx(0.35)  # type: ignore[union-attr]
+        named = index.search("word1 word2", fusion="auto", explain=True)[0].explanation
+        assert named.alpha == found.fusion.alpha, "auto is what suits the collection"  # type: ignore[union-attr]
+        assert index.search("word1 word2", fusion="weighted", explain=True)[0].explanation.alpha == pytest.approx(0.7)  # type: ignore[union-attr]
     with HybridIndex.open(tmp_path, dense=Elsewhere()) as index:
         assert [index.search(query).ids for query, _ in _pairs(texts)] == tuned
         assert index.untune()
@@ -75,10 +80,59 @@ def test_pairs_can_look_in_a_part_of_the_collection() -> None:
         assert index.tune(wrong).before == 0
 
 
-@pytest.mark.parametrize("pairs", [[], [("", "d1")], [("word", [])], ["word"], [{"query": "word"}], [(3, "d1")]])
+@pytest.mark.parametrize(
+    "pairs", [[], [("", "d1")], [("word", [])], ["word"], [{"query": "word"}], [(3, "d1")], [("word", 17)]]
+)
 def test_pairs_that_mean_nothing_are_refused(pairs: Any) -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index, pytest.raises(InvalidQuery):
         index.tune(pairs)
+
+
+def test_a_query_that_comes_again_counts_once() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        found = index.tune([("dup word1", "d1"), ("dup word1", "d2")] * 10)
+        assert not found.changed
+        assert found.pairs == 1
+        apart = [{"query": "word1", "relevant": "d1", "filter": {"half": half}} for half in (0, 1)]
+        assert index.tune([*apart, *apart, ("word1", "d1")]).pairs == 3, "another filter is another question"
+
+
+def test_too_few_pairs_are_said_to_be_too_few() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        assert "too few pairs" in str(index.tune(_pairs(texts, 5)))
+        assert "too few pairs" not in str(index.tune(_pairs(texts, 30)))
+
+
+@pytest.mark.parametrize("fusion", [Fusion.rrf(), Fusion.auto(0.0)])
+def test_tuning_what_no_search_would_use_is_refused(fusion: Any) -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=Elsewhere(), config=SearchConfig(fusion=fusion)) as index:
+        index.add(_documents(texts))
+        with pytest.raises(ConfigError, match=f"fusion {fusion.name}.*without a fusion"):
+            index.tune(_pairs(texts))
+
+
+def test_tuning_an_empty_collection_is_refused() -> None:
+    with (
+        HybridIndex.open(":memory:", dense=HashEmbedding()) as index,
+        pytest.raises(InvalidQuery, match="none of the queries found anything"),
+    ):
+        index.tune(_pairs(_texts(20), 20))
+
+
+def test_expected_ids_that_are_not_there_are_counted() -> None:
+    texts = _texts(60)
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(_documents(texts))
+        with pytest.raises(InvalidQuery, match="none of the expected ids is in the collection"):
+            index.tune([(query, f"no-{identity}") for query, identity in _pairs(texts, 20)])
+        found = index.tune([*_pairs(texts, 20), ("word1 word2", ["d1", "nowhere"])])
+        assert found.unknown == 1
+        assert "1 expected id is not in the collection" in str(found)
 
 
 def test_calibrating_gives_a_strange_model_scores_that_last(tmp_path: Path) -> None:
@@ -103,11 +157,79 @@ def test_calibrating_sees_that_a_model_is_of_no_use() -> None:
         assert index.search(texts[0], explain=True)[0].explanation.alpha == pytest.approx(0.1)  # type: ignore[union-attr]
 
 
+CHINESE = "今天明早晚上山下海水火木金土日月星云雨雪风花草树鸟鱼虫马牛羊猫狗人口手足目耳心头"
+
+
+def test_calibrating_works_on_texts_without_spaces() -> None:
+    rng = random.Random(5)
+    texts = ["".join(rng.sample(CHINESE, 24)) for _ in range(40)]
+    with HybridIndex.open(":memory:", dense=HashEmbedding(), language="chinese") as index:
+        index.add(texts)
+        seen = index.calibrate()
+    assert seen.texts == 40
+    assert seen.found_by_words is not None
+
+
+def test_calibrating_looks_at_both_legs(tmp_path: Path) -> None:
+    with HybridIndex.open(tmp_path, dense=Elsewhere()) as index:
+        index.add(_documents(_texts()))
+        seen = index.calibrate()
+        assert seen.found < 0.2
+        assert seen.found_by_words == 1.0
+        assert "by words for 100%" in str(seen)
+
+
+class Wordless:
+    """Words that are of no use: each text has one of its own, and no query has it."""
+
+    settings: ClassVar[dict[str, Any]] = {"model": "wordless"}
+    needs_idf = False
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Sparse]:
+        return [Sparse([zlib.crc32(text.encode())], [1.0]) for text in texts]
+
+    def embed_query(self, text: str) -> Sparse:
+        return Sparse([1], [1.0])
+
+    def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        return [() for _ in texts]
+
+
+def test_where_words_do_worse_still_meaning_keeps_its_weight() -> None:
+    texts = _texts()
+    with HybridIndex.open(":memory:", dense=Elsewhere(), sparse=Wordless()) as index:
+        index.add(_documents(texts))
+        before = index.search(texts[0], explain=True)[0].explanation
+        seen = index.calibrate()
+        after = index.search(texts[0], explain=True)[0].explanation
+    assert seen.found_by_words == 0.0
+    assert before is not None
+    assert after is not None
+    assert after.alpha == before.alpha
+
+
 def test_calibrating_needs_texts_to_look_at() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add(["only one text is here"])
         with pytest.raises(InvalidQuery, match="30 texts"):
             index.calibrate()
+
+
+def test_feedback_given_to_a_memory_tunes_its_index() -> None:
+    texts = _texts()
+    with Memory.open(":memory:", user="ada", dense=Elsewhere()) as memory:
+        ids = memory.remember_many(texts)
+        memory.for_user("bob").remember_many(texts)
+        for query, place in _pairs(texts, 40):
+            memory.feedback(query, str(ids[int(place[1:])]))
+        memory.feedback("word1 word2", str(ids[0]), useful=False)
+        judged = memory.judged()
+        assert sorted(pair.query for pair in judged) == sorted(query for query, _ in _pairs(texts, 40))
+        assert memory.for_user("bob").judged() == []
+        found = memory.index.tune(judged)
+        assert found.changed
+        assert (found.pairs, found.unknown) == (40, 0)
+        assert "tuned" in memory.recall(texts[0]).alpha_reason
 
 
 def test_a_memory_recalls_with_what_was_tuned() -> None:

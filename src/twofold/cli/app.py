@@ -18,6 +18,7 @@ from twofold.cli.eval_options import (
     EvalSame,
     EvalSample,
     EvalSplit,
+    EvalUser,
 )
 from twofold.cli.mcp import DEFAULT_MEMORIES, USUAL_HOST, USUAL_PORT, Transport
 from twofold.cli.options import (
@@ -147,6 +148,7 @@ def info(
 def evaluate(
     data: EvalData,
     location: EvalLocation = None,
+    user: EvalUser = None,
     collection: Collection = DEFAULT_COLLECTION,
     runs: Annotated[
         list[str] | None,
@@ -172,7 +174,7 @@ def evaluate(
     from twofold.cli.eval import run
     from twofold.cli.eval_asked import Asked, Wanted
 
-    asked = Asked(data, location, collection, same, split, sample, language, model, api_key)
+    asked = Asked(data, location, collection, same, split, sample, language, model, api_key, user)
     run(asked, Wanted(runs or [], k, metric, by, html, plot, as_json))
 
 
@@ -186,6 +188,7 @@ def sweep(
         ),
     ] = None,
     location: EvalLocation = None,
+    user: EvalUser = None,
     collection: Collection = DEFAULT_COLLECTION,
     fixed: Annotated[
         list[str] | None, typer.Option("--with", help="What is the same in all runs, as fusion=weighted.")
@@ -207,7 +210,7 @@ def sweep(
     from twofold.cli.eval_asked import Asked, Wanted
     from twofold.cli.sweep import run
 
-    asked = Asked(data, location, collection, same, split, sample, language, model, api_key)
+    asked = Asked(data, location, collection, same, split, sample, language, model, api_key, user)
     run(asked, parameters or [], Wanted(fixed or [], k, metric, by, html, plot, as_json))
 
 

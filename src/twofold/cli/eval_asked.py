@@ -37,6 +37,8 @@ class Asked:
     language: str | None = None
     model: str | None = None
     api_key: str | None = None
+    user: str | None = None
+    """Whose memory is asked, instead of an index."""
 
     def load(self) -> Dataset:
         """The questions."""
@@ -47,17 +49,15 @@ class Asked:
 
     def check(self, data: Dataset, parameters: Mapping[str, Sequence[Any]]) -> None:
         """Every parameter is one that the search takes: said before minutes are spent on embedding."""
-        from twofold.eval.corpus import BM25_SETTINGS
-        from twofold.index import HybridIndex
-
-        known = [name for name in inspect.signature(HybridIndex.search).parameters if name not in _NOT_SETTINGS]
+        live, stored = _index_settings() if self.user is None else _memory_settings()
         for name in parameters:
-            if name in BM25_SETTINGS and not self._own(data):
+            if name in stored and not self._own(data):
                 raise EvaluationError(
                     f"{name} decides what an index stores: leave out --location and give a folder with corpus.jsonl"
                 )
-            if name not in (*known, *BM25_SETTINGS):
-                raise EvaluationError(f"there is no parameter {name!r}: use {', '.join((*known, *BM25_SETTINGS))}")
+            if name not in (*live, *stored):
+                hint = "" if self.user or name not in _memory_settings()[0] else ", or --user to ask a memory"
+                raise EvaluationError(f"there is no parameter {name!r}: use {', '.join((*live, *stored))}{hint}")
         for fusion in parameters.get("fusion", ()):
             resolve(fusion)
 
@@ -66,11 +66,12 @@ class Asked:
 
     @contextmanager
     def open(self, data: Dataset, progress: Callable[[int, int | None], None]) -> Iterator[Opened]:
-        """The index at the location; without one, an index in memory of the documents that came with the questions."""
-        from twofold.eval.corpus import CorpusIndex
+        """What is at the location; without one, the documents that came with the questions, held in memory."""
+        from twofold.eval import CorpusIndex, CorpusMemory
 
         if self._own(data):
-            with CorpusIndex(
+            kind = CorpusIndex if self.user is None else CorpusMemory
+            with kind(
                 data.documents, dense=self.model, language=self.language or "english", progress=progress
             ) as corpus:
                 yield Opened(corpus, None)
@@ -78,8 +79,30 @@ class Asked:
         # Not an envvar of the option: an index that is usually searched must not replace the documents of the data.
         location = self.location or os.environ.get("TWOFOLD_LOCATION") or DEFAULT_LOCATION
         target = Target(location, self.collection, self.api_key, model=self.model)
-        with target.open_existing() as index:
-            yield Opened(index, lambda identity: getattr(index.get(identity), "text", None))
+        with target.open_existing() if self.user is None else target.open_memory(self.user) as opened:
+            yield Opened(opened, lambda identity: getattr(opened.get(identity), "text", None))
+
+
+def _index_settings() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What an index takes with a query, and what decides what it stores."""
+    from twofold.eval.corpus import bm25_settings
+    from twofold.index import HybridIndex
+
+    return _takes(HybridIndex.search), bm25_settings()
+
+
+def _memory_settings() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a memory takes with a query or as a setting, and what decides what it stores."""
+    from twofold.eval.corpus import bm25_settings
+    from twofold.eval.corpus_memory import stored_settings
+    from twofold.memory import Memory, MemoryConfig
+
+    live = dict.fromkeys((*_takes(Memory.recall), *MemoryConfig.model_fields))
+    return tuple(name for name in live if name not in stored_settings()), (*bm25_settings(), *stored_settings())
+
+
+def _takes(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(function).parameters if name not in _NOT_SETTINGS)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,10 @@ EvalLocation: TypeAlias = Annotated[
         help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index.",
     ),
 ]
+EvalUser: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--user", "-u", help="Ask this user's memory at the location, or DATA's documents as memories."),
+]
 EvalMetric: TypeAlias = Annotated[str, typer.Option("--metric", help="What runs are compared by.")]
 EvalBy: TypeAlias = Annotated[
     str | None, typer.Option("--by", help="Split the figures by this field of the questions.")

@@ -1,19 +1,27 @@
-"""Parameters as they are typed: alpha=0.3:1:0.1, fusion=auto,rrf, depth=200."""
+"""Parameters as they are typed: alpha=0.3:1:0.1, fusion=auto,rrf(k=20), depth=200."""
 
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import fields, replace
 from typing import Any
 
 from twofold.eval.errors import EvaluationError
+from twofold.fusion import Strategy, resolve
 
 _LIMIT = 1000
 _SHORT = {"dense": {"alpha": 1.0}, "bm25": {"alpha": 0.0}, "default": {}}
 _FUSIONS = ("auto", "rrf", "dbsf", "weighted", "average")
+_MADE = re.compile(r"(\w+)\((.*)\)")
+_BETWEEN = re.compile(r"[,\s]+(?![^(]*\))")
+"""What separates words, except in parentheses."""
 
 
 def value(text: str) -> Any:
-    """A number, true or false, or the word itself."""
+    """A number, true or false, a fusion with its settings as rrf(k=20), or the word itself."""
+    if made := _MADE.fullmatch(text):
+        return _fusion(made[1], made[2])
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -24,11 +32,21 @@ def value(text: str) -> Any:
     return text
 
 
+def _fusion(name: str, settings: str) -> Strategy:
+    """A fusion whose settings are not the usual ones."""
+    plain, given = resolve(name), [part.partition("=") for part in _BETWEEN.split(settings.strip()) if part]
+    try:
+        return replace(plain, **{key.strip(): value(written.strip()) for key, _, written in given})
+    except TypeError as error:
+        known = ", ".join(each.name for each in fields(plain))
+        raise EvaluationError(f"{name}({settings}) is no fusion: {name} has {known}, as rrf(k=20)") from error
+
+
 def values(text: str) -> list[Any]:
     """Values separated by commas, or numbers as first:last:step."""
     parts = [part.strip() for part in text.split(":")]
     if len(parts) == 1:
-        listed = [value(part.strip()) for part in text.split(",") if part.strip()]
+        listed = [value(part) for part in _BETWEEN.split(text.strip()) if part]
         if not listed:
             raise EvaluationError(f"{text!r} holds no value: write 0.3,0.5 or 0.3:1:0.1")
         return listed
@@ -56,9 +74,11 @@ def grid(words: list[str]) -> dict[str, list[Any]]:
 def run_of(text: str) -> dict[str, Any]:
     """The parameters of one run: "rrf depth=50". dense, bm25, default and the fusions need no name."""
     found: dict[str, Any] = {}
-    for word in text.replace(",", " ").split():
+    for word in filter(None, _BETWEEN.split(text.strip())):
         name, sign, written = word.partition("=")
-        if sign:
+        if _MADE.fullmatch(word):
+            found["fusion"] = value(word)
+        elif sign:
             found[name] = value(written)
         elif word in _SHORT:
             found.update(_SHORT[word])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich import box
@@ -12,7 +12,7 @@ from rich.text import Text
 from twofold.cli.console import complain, out, printable
 from twofold.eval.comparing import Comparison
 from twofold.eval.data import Dataset
-from twofold.eval.runs import Run
+from twofold.eval.runs import Run, common_k, floor_matters
 from twofold.eval.scoring import label
 
 _WIDE = 100
@@ -31,22 +31,29 @@ def show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison], 
 
 def _table(runs: Sequence[Run], comparisons: Sequence[Comparison], metric: str, *, wide: bool) -> Table:
     metrics = list(runs[0].scores)
-    k = str(runs[0].k) if len({run.k for run in runs}) == 1 else "k"
-    nothing = any(run.answered_nothing is not None for run in runs)
+    shares = _shares(runs)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     table.add_column("run", overflow="fold")
-    heads = [label(name, k) for name in metrics]
+    heads = [label(name, common_k(runs)) for name in metrics]
     heads += [f"{label(metric)} ±" + (" (95 %)" if wide else ""), "p"] if comparisons else []
-    for head in [*heads, *(["nothing"] if nothing else []), "p50 ms", *(["p95 ms"] if wide else [])]:
+    for head in [*heads, *shares, "p50 ms", *(["p95 ms"] if wide else [])]:
         table.add_column(head, justify="right")
     best = {name: max(run[name] for run in runs) for name in metrics}
     for run, compared in zip(runs, [None, *comparisons] if comparisons else [None] * len(runs), strict=True):
         cells = [_figure(run[name], best[name]) for name in metrics]
         cells += _difference(compared, wide) if comparisons else []
-        cells += [_share(run.answered_nothing)] if nothing else []
+        cells += [_share(read(run)) for read in shares.values()]
         times = [f"{run.latency(percentile):.1f}" for percentile in ((50, 95) if wide else (50,))]
         table.add_row(printable(run.name), *cells, *times)
     return table
+
+
+def _shares(runs: Sequence[Run]) -> dict[str, Callable[[Run], float | None]]:
+    """What a floor gains and what it costs, where there is something to see."""
+    gained = any(run.answered_nothing is not None for run in runs)
+    shares: dict[str, Callable[[Run], float | None]] = {"nothing": lambda run: run.answered_nothing} if gained else {}
+    # In two lines: a terminal of 80 columns has no room for the word.
+    return {**shares, "un-\nanswered": lambda run: run.unanswered} if floor_matters(runs) else shares
 
 
 def _figure(value: float, best: float) -> Text:
@@ -76,7 +83,7 @@ def parts(runs: Sequence[Run], name: str, metric: str) -> None:
         figures = [part[value][metric] for part in split]
         cells = [_figure(figure, max(figures)) for figure in figures]
         table.add_row(printable(value) or "–", str(len(first.answers)), *cells)
-    out().print(Text.assemble("\n", (f"{label(metric, runs[0].k)} by {printable(name)}", "bold")))
+    out().print(Text.assemble("\n", (f"{label(metric, common_k(runs))} by {printable(name)}", "bold")))
     out().print(table)
 
 

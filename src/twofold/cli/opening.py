@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from twofold.errors import CollectionNotFound, ConfigError
 
 if TYPE_CHECKING:
     from twofold.index import HybridIndex
+    from twofold.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,32 @@ class Target:
 
     def open_existing(self) -> HybridIndex:
         """Open an index that must be there: looking for something creates nothing."""
+        with self._expected("index", self.collection, f"make one with `{self.command('add notes.md')}`"):
+            return self.open(create=False)
+
+    def open_memory(self, user: str) -> Memory:
+        """Open memories that must be there; the usual collection is theirs."""
+        from twofold.memory import Memory
+
+        collection = "memories" if self.collection == DEFAULT_COLLECTION else self.collection
+        with self._expected("memory", collection, "remember something there first"):
+            return Memory.open(
+                self.location if self.remote else Path(self.location).expanduser(),
+                user=user,
+                collection=collection,
+                dense=self.model,
+                create=False,
+                api_key=self.api_key if self.remote else None,
+            )
+
+    @contextmanager
+    def _expected(self, what: str, collection: str, remedy: str) -> Iterator[None]:
+        """What is opened must be there."""
+        fix = f"{remedy}, or name another with --location or --collection"
         folder = self.folder
         if folder is not None and self.location != ":memory:" and not (folder.is_dir() and any(folder.iterdir())):
-            raise self._missing(f"there is no index at {self.location}")
+            raise CollectionNotFound(f"there is no {what} at {self.location}: {fix}")
         try:
-            return self.open(create=False)
+            yield
         except CollectionNotFound as error:
-            raise self._missing(f"there is no collection {self.collection} at {self.location}") from error
-
-    def _missing(self, what: str) -> CollectionNotFound:
-        return CollectionNotFound(
-            f"{what}: make one with `{self.command('add notes.md')}`, or name another with --location or --collection"
-        )
+            raise CollectionNotFound(f"there is no collection {collection} at {self.location}: {fix}") from error

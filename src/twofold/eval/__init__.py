@@ -8,6 +8,7 @@ from __future__ import annotations
 from twofold.eval.charts import plot
 from twofold.eval.comparing import Change, Comparison, compare
 from twofold.eval.corpus import CorpusIndex
+from twofold.eval.corpus_memory import CorpusMemory
 from twofold.eval.data import Dataset, Question, load
 from twofold.eval.errors import EvaluationError
 from twofold.eval.report import write_report
@@ -19,6 +20,7 @@ __all__ = [
     "Change",
     "Comparison",
     "CorpusIndex",
+    "CorpusMemory",
     "Dataset",
     "EvaluationError",
     "Question",

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from twofold.eval.errors import EvaluationError
-from twofold.eval.running import Sweep, describe
-from twofold.eval.runs import Run
+from twofold.eval.naming import describe
+from twofold.eval.running import Sweep
+from twofold.eval.runs import Run, common_k
 from twofold.eval.scoring import label
 
 
@@ -40,10 +41,10 @@ def chart_of(result: Sweep | Sequence[Run], metric: str = "ndcg") -> Chart:
 
 def _over(sweep: Sweep, name: str, metric: str, *, alone: bool) -> Chart:
     values = tuple(sorted(set(sweep.parameters[name])))
-    k = "k" if "k" in sweep.parameters else str(sweep.runs[0].k)
+    k = common_k(sweep.runs)
     if alone:
         in_order = [run for _, run in sorted(zip(sweep.parameters[name], sweep.runs, strict=True), key=lambda p: p[0])]
-        series = _metrics(in_order, k)
+        series = _metrics(in_order)
     else:
         series = _lines(sweep, name, values, metric)
     ticks = tuple(f"{value:g}" for value in values)
@@ -65,11 +66,11 @@ def _value(run: Run, name: str) -> Any:
     return run.k if name == "k" else run.parameters[name]
 
 
-def _metrics(runs: Sequence[Run], k: str | None = None) -> dict[str, tuple[float, ...]]:
+def _metrics(runs: Sequence[Run]) -> dict[str, tuple[float, ...]]:
     """One line for each metric; those that agree everywhere (hit rate and recall, with one right answer) share it."""
     lines: dict[tuple[float, ...], list[str]] = {}
     for metric in runs[0].scores:
-        lines.setdefault(tuple(run[metric] for run in runs), []).append(label(metric, k or runs[0].k))
+        lines.setdefault(tuple(run[metric] for run in runs), []).append(label(metric, common_k(runs)))
     return {", ".join(names): values for values, names in lines.items()}
 
 

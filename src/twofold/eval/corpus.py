@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +19,20 @@ if TYPE_CHECKING:
     from twofold.index.progress import ProgressLike
     from twofold.results import SearchResult
 
-BM25_SETTINGS = ("k1", "b", "avg_len", "split_identifiers", "fold_accents")
-"""What decides the stored BM25 vectors: each combination needs an index of its own."""
+
+@lru_cache(maxsize=1)
+def bm25_settings() -> tuple[str, ...]:
+    """What decides the stored BM25 vectors: each combination needs an index of its own."""
+    from twofold import BM25
+
+    return tuple(name for name in inspect.signature(BM25).parameters if name not in ("language", "stopwords"))
 
 
 class CorpusIndex:
     """Documents in memory, to be searched with any settings, those of BM25 included.
 
-    `search` takes what `HybridIndex.search` takes, and k1, b, avg_len, split_identifiers and fold_accents. An index for
-    new BM25 settings is built when they are first asked for; dense vectors are computed once and used by all.
+    `search` takes what `HybridIndex.search` takes, and k1, b, avg_len, delta, pairs and the other settings of `BM25`.
+    An index for new ones is built when they are first asked for; dense vectors are computed once and used by all.
     """
 
     def __init__(
@@ -55,7 +62,7 @@ class CorpusIndex:
 
     def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
         """Search with these settings."""
-        bm25 = {name: settings.pop(name) for name in BM25_SETTINGS if name in settings}
+        bm25 = {name: settings.pop(name) for name in bm25_settings() if name in settings}
         return self._index(bm25).search(query, k, **settings)
 
     def close(self) -> None:

@@ -27,17 +27,30 @@ Ask: TypeAlias = Callable[[Question], Any]
 
 
 def asker(retriever: Any, k: int, parameters: Mapping[str, Any]) -> Ask:
-    """A function that puts a question to a retriever, with what it takes of k, filter and the parameters."""
+    """A function that puts a question to a retriever, with what it takes of k, filter and the parameters.
+
+    What it takes with no question but as a setting, as a memory takes `recency_decay`, is set beforehand.
+    """
+    function = _function(retriever)
+    settings = {name: value for name, value in parameters.items() if not _accepts(function) & {name, "**"}}
+    if settings and callable(getattr(retriever, "with_settings", None)):
+        function = _function(retriever.with_settings(**settings))
+        parameters = {name: value for name, value in parameters.items() if name not in settings}
+    return _Asker(function, k, dict(parameters))
+
+
+def _function(retriever: Any) -> Callable[..., Any]:
+    """What is called with a question."""
     method = next((m for m in _METHODS if callable(getattr(retriever, m, None))), None)
     if method is None and not callable(retriever):
         raise EvaluationError(
             f"a {type(retriever).__name__} can't be evaluated: give an index, a retriever with invoke or retrieve, "
             "or a function from a query to ranked ids"
         )
-    function = retriever if method is None else getattr(retriever, method)
+    function: Callable[..., Any] = retriever if method is None else getattr(retriever, method)
     if inspect.iscoroutinefunction(function):
         raise EvaluationError("the retriever is a coroutine function: wrap it, for example with asyncio.run")
-    return _Asker(function, k, dict(parameters))
+    return function
 
 
 class _Asker:
@@ -48,8 +61,10 @@ class _Asker:
         self._takes = _accepts(function)
         for name in parameters:
             self._check(name)
-        # A retriever that doesn't take k brings as many as it was made for, and the first k count.
-        self._fixed = {**({"k": k} if "k" in self._takes else {}), **parameters}
+        # A retriever that doesn't take k brings as many as it was made for, and the first k count. A memory counts
+        # recalls and ranks by them: measuring it must not change it.
+        offered = {"k": k, "touch": False}
+        self._fixed = {**{name: value for name, value in offered.items() if name in self._takes}, **parameters}
 
     def __call__(self, question: Question) -> Any:
         if question.filter is None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from twofold.errors import ConfigError, InvalidQuery
 from twofold.eval.data import Dataset, Question
 from twofold.eval.errors import EvaluationError
+from twofold.eval.naming import describe
 from twofold.eval.retrievers import Ask, IdOf, asker, found
 from twofold.eval.runs import Answer, Run
 from twofold.eval.scoring import METRICS, score
@@ -80,13 +81,6 @@ def _name(retriever: Any, parameters: Mapping[str, Any]) -> str:
     return getattr(retriever, "__name__", type(retriever).__name__)
 
 
-def describe(parameters: Mapping[str, Any]) -> str:
-    """Parameters as one writes them: alpha=0.5 fusion=rrf."""
-    return " ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in parameters.items()
-    )
-
-
 @dataclass(frozen=True)
 class Sweep:
     """One run for each combination of parameters."""
@@ -112,10 +106,12 @@ def sweep(
 ) -> Sweep:
     """Evaluate every combination of parameters: {"alpha": [0.3, 0.5, 1.0]}.
 
-    Anything that the retriever takes with a query can be swept, and `k`. BM25's k1, b and avg_len, which decide what is
-    stored, can be swept on a `CorpusIndex`. Every question is asked once before the clock starts, so that the first
-    run doesn't pay for the query vectors that the others find in the cache: latencies are without embedding.
+    Anything that the retriever takes with a query can be swept, and `k`; of a memory, its settings too. What decides
+    the stored vectors, as BM25's k1 and b do, can be swept on a `CorpusIndex` or a `CorpusMemory`. Every question is
+    asked once before the clock starts, so that the first run doesn't pay for the query vectors that the others find in
+    the cache: latencies are without embedding.
     """
+    grid = {name: _different(values) for name, values in grid.items()}
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     if not combinations:
         raise EvaluationError("there is nothing to sweep: give each parameter at least one value")
@@ -135,6 +131,11 @@ def sweep(
         )
         runs.append(run)
     return Sweep({name: tuple(values) for name, values in grid.items()}, tuple(runs))
+
+
+def _different(values: Sequence[Any]) -> list[Any]:
+    """Each value once: asked twice, it would be two runs of one name and two points in one place."""
+    return [value for place, value in enumerate(values) if value not in values[:place]]
 
 
 def _within(progress: Progress | None, number: int, runs: int) -> Progress | None:

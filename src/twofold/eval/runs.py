@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from twofold.eval.data import Question
+from twofold.eval.naming import written
 from twofold.eval.retrievers import Found
 from twofold.eval.scoring import Scores, label
 
@@ -101,6 +102,16 @@ class Run:
         return f"{self.name}: {figures}" + ("" if nothing is None else f"  nothing {nothing:.3f}")
 
 
+def common_k(runs: Sequence[Run]) -> int | str:
+    """The k of all runs; "k" where they differ."""
+    return runs[0].k if len({run.k for run in runs}) == 1 else "k"
+
+
+def floor_matters(runs: Sequence[Run]) -> bool:
+    """Whether something was, or should have been, answered with nothing: then both sides of that are worth a look."""
+    return any(run.answered_nothing is not None or run.unanswered for run in runs)
+
+
 def _has(name: str, value: str, question: Question) -> bool:
     return str(question.metadata.get(name, "")) == value
 
@@ -114,4 +125,4 @@ def _number(value: float | None) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+    return value if isinstance(value, (str, int, float, bool, type(None))) else written(value)

@@ -431,11 +431,12 @@ class HybridIndex:
         """Find the fusion that suits this collection from queries whose answers are known, and keep it.
 
         It is judged by cross-validation, and only replaces the default where it is surely better. It is kept in the
-        collection: whoever opens it searches with it, unless a call names a fusion or an alpha. `untune` undoes it.
+        collection: whoever opens it searches with it, unless a call names another fusion or an alpha. `untune` undoes
+        it.
 
         Args:
             pairs: (query, id or ids of the answers), or mappings with `query`, `relevant` and perhaps `filter`.
-                Thirty are a start, a hundred are good.
+                Thirty are a start, a hundred are good. Those with the same query and filter count as one.
             progress: True for a progress bar, or a function that gets (done, total).
         """
         known = as_pairs(pairs)

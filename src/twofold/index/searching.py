@@ -110,7 +110,7 @@ class Searcher:
     def _strange(self, makeup: Makeup) -> float:
         """How much of the collection is in languages that the dense model doesn't know, as far as can be told."""
         seen, dense = self.calibration, self.ready.dense
-        if not self.ready.language_known or (seen is not None and not seen.meaning_works(dense.background)):
+        if not self.ready.language_known or (seen is not None and seen.leans_on_words(dense.background)):
             return 1.0
         return makeup.strange_to(dense.languages)
 

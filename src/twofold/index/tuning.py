@@ -9,39 +9,69 @@ from typing import Any
 import numpy as np
 
 from twofold.documents import point_id
-from twofold.encoders.base import check_dense
+from twofold.encoders.base import Sparse, check_dense
 from twofold.engine import calls
 from twofold.engine.flow import Flow, Renew, Work
-from twofold.engine.layout import DENSE, RECORD_KEY, from_point
-from twofold.errors import CollectionMismatch, EncoderError, InvalidQuery
+from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, from_point
+from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
 from twofold.fusion import Auto, Leg
 from twofold.index.access import where_node
 from twofold.index.progress import Advance
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
 from twofold.tuning import Calibration, Pair, Tuning, calibrate, choose, describe
-from twofold.tuning.calibration import ENOUGH, piece_of
+from twofold.tuning.calibration import ENOUGH, found_by_words, piece_of
 from twofold.tuning.choosing import Asked
 
 _LOOKED_AT = 200
 _AT_ONCE = 32
+_BOTH = 0.5
+"""An alpha that asks both legs, whatever is tuned already: a leg of no weight would not be asked."""
 
 
 def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advance) -> Flow[Tuning]:
     """Find the fusion that answers the pairs best, and keep it if it is surely better than the default."""
+    _check_use(config)
     asked = []
     for start in range(0, len(pairs), _AT_ONCE):
         yield Renew()
         batch = pairs[start : start + _AT_ONCE]
         asked += yield from _ask(searcher, config, batch)
         progress(len(batch))
-    if not any(asked_for.legs for asked_for in asked):
+    if not any(leg.hits for each in asked for leg in each.legs):
         raise InvalidQuery("none of the queries found anything: are they about this collection?")
+    unknown = yield from _unknown(searcher, pairs)
     default = Auto().fitted((yield from searcher.circumstances("")))
-    found: Tuning = yield Work(lambda: choose(asked, default))
+    chosen: Tuning = yield Work(lambda: choose(asked, default))
+    found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from _keep(searcher, tuned=kept)
     return found
+
+
+def _check_use(config: Any) -> None:
+    """A fusion that was asked for at opening goes before what is tuned: nobody would notice it."""
+    if config.fusion != Auto():
+        raise ConfigError(
+            f"this index is opened with the fusion {config.fusion.name}, which goes before anything tuned: open it "
+            "without a fusion to tune it"
+        )
+
+
+def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
+    """How many of the expected ids are not there. If all of them are not, nothing can be learned."""
+    expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
+    points, there = list(expected), 0
+    for start in range(0, len(points), _LOOKED_AT):
+        there += len(
+            (yield from calls.retrieve(searcher.ready.collection, points[start : start + _LOOKED_AT], only=()))
+        )
+    if not there:
+        raise InvalidQuery(
+            f"none of the expected ids is in the collection ({next(iter(expected.values()))!r}, for one): give the ids "
+            "that the documents were added with"
+        )
+    return len(points) - there
 
 
 def untune(searcher: Searcher) -> Flow[bool]:
@@ -57,15 +87,33 @@ def look(searcher: Searcher) -> Flow[Calibration]:
     """See from the collection itself how far meaning can be trusted, and keep that."""
     if searcher.ready.no_dense:
         raise CollectionMismatch(f"{searcher.ready.no_dense}: there is no model to calibrate")
-    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE)
-    told = [(from_point(row).text, (row.vector or {}).get(DENSE)) for row in rows if isinstance(row.vector, dict)]
-    usable = [(text, vector) for text, vector in told if vector is not None and len(text.split()) >= 4]
+    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE, SPARSE)
+    told = [(piece_of(from_point(row).text), row.vector) for row in rows if isinstance(row.vector, dict)]
+    usable = [(piece, vectors) for piece, vectors in told if piece is not None and vectors.get(DENSE) is not None]
     if len(usable) < ENOUGH:
-        raise InvalidQuery(f"calibrate looks at {ENOUGH} texts of four words or more, and there are {len(usable)} here")
-    pieces = yield from _encode(searcher, [piece_of(text) for text, _ in usable])
-    seen = calibrate(pieces, np.asarray([vector for _, vector in usable], dtype=np.float32))
+        raise InvalidQuery(
+            f"calibrate looks at {ENOUGH} texts of four words or more (eight letters, in a script without spaces), and "
+            f"there are {len(usable)} here"
+        )
+    pieces = yield from _encode(searcher, [piece for piece, _ in usable])
+    seen = calibrate(pieces, np.asarray([vectors[DENSE] for _, vectors in usable], dtype=np.float32))
+    seen = replace(seen, found_by_words=(yield from _by_words(searcher, usable)))
     yield from _keep(searcher, calibrated=seen.as_payload())
     return seen
+
+
+def _by_words(searcher: Searcher, usable: Sequence[tuple[str, Any]]) -> Flow[float | None]:
+    """How often words find the text of a piece; None where they aren't stored or can't be told."""
+    sparse, kept = searcher.ready.sparse, [vectors.get(SPARSE) for _, vectors in usable]
+    if None in kept:
+        return None
+    texts = [Sparse(each.indices, each.values) for each in kept if each is not None]
+    try:
+        asked = yield Work(lambda: [sparse.embed_query(piece) for piece, _ in usable])
+    except Exception:  # searches say so themselves; what meaning does can be seen without it
+        return None
+    share: float = yield Work(lambda: found_by_words(asked, texts, idf=sparse.needs_idf))
+    return share
 
 
 def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:
@@ -82,7 +130,8 @@ def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[As
     requests, probes_of, defaults = [], [], []
     for pair in pairs:
         where = where_node(pair.filter)
-        query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides={}, explain=False)
+        both = {"alpha": _BOTH}
+        query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides=both, explain=False)
         asking = yield from searcher.asking(query)
         probes_of.append(asking.probes if asking else ())
         defaults.append(Auto().fitted((yield from searcher.circumstances(pair.query))))

@@ -121,6 +121,23 @@ class MemoryConfig(BaseModel):
         return Recency(self.recency, self.recency_decay, self.recency_share)
 
 
+SETTLED = ("fields", "category_weight", "tags_weight", "typos")
+"""What decides which words are stored with a memory, or are read from all of them once: not to be changed later."""
+
+
+def changed(config: MemoryConfig, changes: Mapping[str, Any]) -> MemoryConfig:
+    """Other settings for a memory that is open. Nothing else counts as set that wasn't."""
+    for name in SETTLED:
+        if name in changes:
+            raise ConfigError(f"{name} decides what is stored: give it to Memory.open, and store the memories anew")
+    own = {name: getattr(config, name) for name in config.model_fields_set}
+    try:
+        return MemoryConfig(**{**own, **changes})
+    except ValidationError as error:
+        wrong = "; ".join(f"{each['loc'][0]}: {each['msg']}, got {each['input']!r}" for each in error.errors())
+        raise ConfigError(f"{wrong}: use {', '.join(MemoryConfig.model_fields)}") from error
+
+
 KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
 """What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
 

@@ -12,7 +12,7 @@ from twofold.fusion import FusionLike
 from twofold.index.hybrid import HybridIndex
 from twofold.index.progress import ProgressLike, reporting
 from twofold.memory import forgetting, learning, listing, logs, opening, recalling, remembering, turns, writing
-from twofold.memory.config import MemoryConfig
+from twofold.memory.config import MemoryConfig, changed
 from twofold.memory.ids import plain, several
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered
 from twofold.memory.keeper import Keeper
@@ -20,6 +20,7 @@ from twofold.memory.learned import Learned
 from twofold.memory.scope import MEMORIES, Scope, Shelf
 from twofold.memory.turns import Turn
 from twofold.memory.twins import Op, awaiting, blocking
+from twofold.tuning import Pair
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -114,6 +115,10 @@ class Memory:
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
         """Another user's view of the same store. Closing one view closes the store for all."""
         return Memory(self._keeper, Scope(user, agent, session), self._kind)
+
+    def with_settings(self, **changes: Any) -> Memory:
+        """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
+        return Memory(self._keeper.reconfigured(changed(self.config, changes)), self._scope, self._kind)
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
@@ -462,6 +467,16 @@ class Memory:
 
     learn = blocking(_learn)
     alearn = awaiting(_learn)
+
+    def _judged(self) -> Op[Sequence[Pair]]:
+        """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
+
+        `memory.index.tune(memory.judged())` learns from one user; pairs of several users can be added together.
+        """
+        return lambda s: learning.judged(s, self._scope)
+
+    judged = blocking(_judged)
+    ajudged = awaiting(_judged)
 
     def _unlearn(self) -> Op[bool]:
         """Take back what was learned; the feedback stays. False if nothing was."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -41,13 +42,7 @@ class Keeper:
         self.family: list[Keeper] = [self]
         """All that share the connection: closing one closes all, so each must write down what is pending."""
         self.config = config
-        self.search = SearchConfig(
-            fusion=config.fusion,
-            depth=config.depth,
-            min_score=None if config.min_score == "auto" else config.min_score,
-            text_fallback=config.text_fallback,
-            auto_index=False,
-        )
+        self.search = _search(config)
         self._vocabularies: dict[Scope, Vocabulary] = {}
         self._changes = [0] * _STRIPES
         self._guard = Lock()
@@ -64,6 +59,12 @@ class Keeper:
         other = Keeper(self.index.beside(collection, settings=settings), config)
         other.family = self.family
         self.family.append(other)
+        return other
+
+    def reconfigured(self, config: MemoryConfig) -> Keeper:
+        """The same keeper, vocabularies, locks and all, for one who recalls with other settings."""
+        other = copy.copy(self)
+        other.config, other.search = config, _search(config)
         return other
 
     def vocabulary(self, searcher: Searcher, scope: Scope) -> Flow[Vocabulary]:
@@ -142,6 +143,17 @@ class Keeper:
     def write_touches(self, searcher: Searcher) -> Flow[None]:
         """Write down all recalls that are pending."""
         return write_touches(searcher.ready, self.toucher.touches, self._locks)
+
+
+def _search(config: MemoryConfig) -> SearchConfig:
+    """How the index is searched for a recall."""
+    return SearchConfig(
+        fusion=config.fusion,
+        depth=config.depth,
+        min_score=None if config.min_score == "auto" else config.min_score,
+        text_fallback=config.text_fallback,
+        auto_index=False,
+    )
 
 
 def _stripe(user: str) -> int:

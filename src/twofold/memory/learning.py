@@ -35,6 +35,7 @@ from twofold.memory.listing import everything
 from twofold.memory.recalling import Recall, has_floor, recall
 from twofold.memory.scope import MEMORIES, Scope
 from twofold.results import Explanation
+from twofold.tuning import Pair
 
 log = logging.getLogger("twofold.memory")
 
@@ -83,8 +84,7 @@ def _put(searcher: Searcher, identity: str, metadata: dict[str, Any]) -> Flow[No
 
 def learn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[Learned | None]:
     """Find the settings that fit the feedback, and keep them. None if there is no feedback to learn from."""
-    rows = yield from everything(searcher.ready, scope.where(("feedback",)))
-    judgements = [judgement for judgement in map(_read, rows) if judgement is not None]
+    judgements = yield from _judgements(searcher, scope)
     pairs: list[tuple[Row, Row, float]] = []
     used = 0
     for query in dict.fromkeys(judgement.query for judgement in judgements):
@@ -124,6 +124,21 @@ def _reach(ready: Ready, config: MemoryConfig, usual: float) -> tuple[float, flo
     if not alphas.learnable(config.fusion):
         return usual, usual
     return (low, high) if has_floor(config, ready, config.fusion) and low <= usual <= high else (0.0, 1.0)
+
+
+def judged(searcher: Searcher, scope: Scope) -> Flow[list[Pair]]:
+    """What was useful for which query, as pairs to tune an index by. Each looks among the memories of this scope."""
+    useful: dict[str, set[str]] = {}
+    for each in (yield from _judgements(searcher, scope)):
+        if each.useful:
+            useful.setdefault(each.query, set()).add(each.memory)
+    where = {name: value for name, value in scope.fields("memory").items() if name != "user"}  # the shelf names them
+    return [Pair(query, frozenset(ids), where) for query, ids in useful.items()]
+
+
+def _judgements(searcher: Searcher, scope: Scope) -> Flow[list[Judgement]]:
+    rows = yield from everything(searcher.ready, scope.where(("feedback",)))
+    return [judgement for judgement in map(_read, rows) if judgement is not None]
 
 
 def unlearn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[bool]:

@@ -49,17 +49,30 @@ class Tuning:
     after: float
     """nDCG@10 to expect from what was chosen, measured on queries that had no part in choosing."""
     sure: float
-    """How likely it is, from 0 to 1, that what was chosen is no worse than the default."""
+    """How likely it is, from 0 to 1, that what was chosen is no worse than the default; 1 where the default stays."""
     pairs: int
-    """How many pairs it rests on."""
+    """How many pairs it rests on; those with the same query and filter are one."""
+    unknown: int = 0
+    """How many of the expected ids are not in the collection: no setting finds them."""
 
     def __str__(self) -> str:
-        if not self.changed:
-            return f"the default stays (nDCG@10 {self.before:.3f} on {self.pairs} pairs; nothing is surely better)"
-        return (
-            f"{self.fusion.name} with alpha {self.fusion.alpha:.2f}: nDCG@10 {self.before:.3f} → {self.after:.3f} "
-            f"on {self.pairs} pairs, {self.sure:.0%} sure"
-        )
+        measured = f"nDCG@10 {self.before:.3f}"
+        if self.changed:
+            measured += f" → {self.after:.3f}"
+        found = f"{measured} on {self.pairs} pair{'' if self.pairs == 1 else 's'}{self._missing()}"
+        if self.changed:
+            return f"{self.fusion.name} with alpha {self.fusion.alpha:.2f}: {found}, {self.sure:.0%} sure"
+        return f"the default stays ({found}; {self._why()})"
+
+    def _why(self) -> str:
+        if self.pairs < _FEW:
+            return f"too few pairs to judge by: give {_FEW} or more, better a hundred"
+        return "nothing is surely better"
+
+    def _missing(self) -> str:
+        if not self.unknown:
+            return ""
+        return f", {self.unknown} expected id{' is' if self.unknown == 1 else 's are'} not in the collection"
 
 
 def candidates(default: Strategy) -> list[Strategy]:

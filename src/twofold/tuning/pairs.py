@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from twofold.errors import InvalidQuery
@@ -23,11 +24,19 @@ _KEYS = ("relevant", "expected", "ids", "id")
 
 
 def as_pairs(given: Iterable[PairLike]) -> list[Pair]:
-    """Pairs from whatever stands for them; one that can't be used says so."""
-    pairs = [_pair(each, place) for place, each in enumerate(given)]
-    if not pairs:
+    """Pairs from whatever stands for them, one for each query and filter; one that can't be used says so.
+
+    A query that came twice would be learned from and tried on at once, and would count as two.
+    """
+    found: dict[str, Pair] = {}
+    for place, each in enumerate(given):
+        pair = _pair(each, place)
+        key = json.dumps([pair.query, pair.filter], sort_keys=True, default=repr)
+        known = found.get(key, pair)
+        found[key] = replace(known, relevant=known.relevant | pair.relevant)
+    if not found:
         raise InvalidQuery("there is nothing to learn from: give pairs such as ('how do I log in', 'doc-17')")
-    return pairs
+    return list(found.values())
 
 
 def _pair(given: PairLike, place: int) -> Pair:
@@ -41,7 +50,7 @@ def _pair(given: PairLike, place: int) -> Pair:
         query, answers = given
     else:
         raise InvalidQuery(f"pair {place}: expected (query, id or ids) or a mapping, got {given!r}")
-    ids = [answers] if isinstance(answers, str) else list(answers or ())
+    ids: list[Any] = [answers] if not isinstance(answers, Iterable) or isinstance(answers, str) else list(answers)
     if not isinstance(query, str) or not query.strip() or not ids or not all(isinstance(i, str) for i in ids):
-        raise InvalidQuery(f"pair {place}: a query and at least one id are needed, got {given!r}")
+        raise InvalidQuery(f"pair {place}: a query and at least one id, as a string, are needed, got {given!r}")
     return Pair(query, frozenset(ids), where)

@@ -15,7 +15,7 @@ from twofold.eval.report import questions
 from twofold.eval.report.questions import TextOf
 from twofold.eval.report.svg import draw
 from twofold.eval.report.tables import parts_table, runs_table
-from twofold.eval.runs import Run
+from twofold.eval.runs import Run, common_k
 from twofold.eval.scoring import label
 
 _HELP = """
@@ -23,7 +23,8 @@ _HELP = """
 right answer. <b>nDCG</b>: how close the order is to the best possible one. <b>Recall</b>: share of the right answers
 among the first k. A question that got nothing counts as 0. <b>Difference</b>: to the first run, with the range in which
 it lies 95 % of the time if other questions of this kind are asked (paired bootstrap). <b>p</b>: how often chance alone
-makes a difference this large (paired randomisation); coloured below 0.05.
+makes a difference this large (paired randomisation); coloured below 0.05. <b>Right nothing</b>: of the questions whose
+right answer is nothing, the share that got it. <b>Unanswered</b>: of the others, the share that got nothing.
 """
 
 
@@ -75,7 +76,7 @@ class Page:
     def _parts(self) -> str:
         if self._by is None:
             return ""
-        title = f"{label(self._metric, self._runs[0].k)} by {self._by}"
+        title = f"{label(self._metric, common_k(self._runs))} by {self._by}"
         return f"<h2>{escape(title)}</h2>{parts_table(self._runs, self._by, self._metric)}"
 
     def _differences(self) -> str:

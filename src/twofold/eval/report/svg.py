@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from html import escape
 
 from twofold.eval.charts import Chart
@@ -10,6 +11,9 @@ from twofold.eval.charts import Chart
 _WIDTH, _HEIGHT = 860, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 190, 14, 46
 _COLOURS = 8
+_LETTERS = 24
+"""How much of a name fits into a line of the legend."""
+_LINE, _APART = 15, 7
 
 
 def draw(chart: Chart) -> str:
@@ -32,7 +36,8 @@ class _Scale:
         margin = max((high - low) * 0.12, 0.01)
         self.step = _round_step((high - low + 2 * margin) / 5)
         self.low = max(0.0, math.floor((low - margin) / self.step) * self.step)
-        self.high = min(1.0, math.ceil((high + margin) / self.step) * self.step)
+        top = math.ceil((high + margin) / self.step) * self.step
+        self.high = min(1.0, top) if high <= 1 else top  # shares end at 1, counts don't
         self._first, self._last = min(chart.places), max(chart.places)
         self._inset = 10 if chart.joined else (_WIDTH - _LEFT - _RIGHT) / (2 * len(chart.places))
 
@@ -93,9 +98,17 @@ def _series(chart: Chart, scale: _Scale, name: str, values: tuple[float, ...], c
 
 
 def _legend(chart: Chart) -> list[str]:
-    left = _WIDTH - _RIGHT + 18
-    return [
-        f'<circle class="c{i % _COLOURS}" cx="{left}" cy="{_TOP + 12 + i * 22}" r="5"/>'
-        f'<text class="name" x="{left + 12}" y="{_TOP + 16 + i * 22}">{escape(_short(name, 24))}</text>'
-        for i, name in enumerate(chart.series)
-    ][:14]
+    """The names of the lines, whole: one that is cut doesn't say what its line is. What has no room is counted."""
+    left, y = _WIDTH - _RIGHT + 18, _TOP + 16
+    parts: list[str] = []
+    for number, name in enumerate(chart.series):
+        lines = textwrap.wrap(name, _LETTERS) or [""]
+        if y + (len(lines) - 1) * _LINE > _HEIGHT - _LINE and number:
+            return [*parts, f'<text x="{left}" y="{y}">and {len(chart.series) - number} more</text>']
+        parts.append(f'<circle class="c{number % _COLOURS}" cx="{left}" cy="{y - 4}" r="5"/>')
+        spans = "".join(
+            f'<tspan x="{left + 12}" y="{y + i * _LINE}">{escape(line)}</tspan>' for i, line in enumerate(lines)
+        )
+        parts.append(f'<text class="name">{spans}</text>')
+        y += len(lines) * _LINE + _APART
+    return parts

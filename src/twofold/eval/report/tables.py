@@ -7,25 +7,24 @@ from collections.abc import Sequence
 from html import escape
 
 from twofold.eval.comparing import Comparison
-from twofold.eval.runs import Run
+from twofold.eval.runs import Run, common_k, floor_matters
 from twofold.eval.scoring import label
 
 
 def runs_table(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> str:
     """One row a run: metrics, the difference to the first, what got nothing, latency."""
     metrics = list(runs[0].scores)
-    same_k = len({run.k for run in runs}) == 1
-    nothing = any(run.answered_nothing is not None for run in runs)
-    heads = ["run", *(label(metric, runs[0].k if same_k else "k") for metric in metrics)]
+    nothing = floor_matters(runs)
+    heads = ["run", *(label(metric, common_k(runs)) for metric in metrics)]
     heads += ["difference (95 %)", "p"] if comparisons else []
-    heads += ["right nothing"] if nothing else []
+    heads += ["right nothing", "unanswered"] if nothing else []
     heads += ["p50 ms", "p95 ms"]
     best = {metric: max(run[metric] for run in runs) for metric in metrics}
     rows = [
         [f"<td>{escape(run.name)}</td>"]
         + [_figure(run[metric], best[metric]) for metric in metrics]
         + (_difference(compared) if comparisons else [])
-        + ([_cell(_share(run.answered_nothing))] if nothing else [])
+        + ([_cell(_share(run.answered_nothing)), _cell(_share(run.unanswered))] if nothing else [])
         + [_cell(f"{run.latency(50):.1f}"), _cell(f"{run.latency(95):.1f}")]
         for run, compared in zip(runs, [None, *comparisons] if comparisons else [None] * len(runs), strict=True)
     ]
@@ -54,7 +53,8 @@ def _figure(value: float, best: float) -> str:
     if math.isnan(value):
         return _cell("–")
     kind = "bar best" if value == best else "bar"
-    return f'<td class="{kind}" style="--share:{value:.1%}">{value:.3f}</td>'
+    share = value / max(best, 1.0)  # some metrics count: of those the best fills the cell
+    return f'<td class="{kind}" style="--share:{share:.1%}">{value:.3f}</td>'
 
 
 def _difference(comparison: Comparison | None) -> list[str]:
