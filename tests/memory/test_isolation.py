@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
-from tests.memory.faces import Opener
+from tests.memory.faces import MemoryFace, Opener
 from twofold import ConfigError, InvalidQuery, Memory, MemoryNotFound, embedded_client
 from twofold.testing import HashEmbedding
 
@@ -454,3 +455,73 @@ def test_what_one_user_says_often_is_not_common_to_another(open_memory: Opener) 
     ada.remember_many([f"the gateway again {n}" for n in range(50)])
     told = {hit.id: hit.explanation.lexical_score for hit in ada.recall("tunnel gateway", 51, explain=True)}
     assert told[rare] == max(told.values()), "the word that ada used once says more than the one she used fifty times"
+
+
+def test_a_word_stays_rare_however_often_others_write_it_meanwhile(open_here: Opener) -> None:
+    ada = open_here(collection="rare words")
+    bob = ada.for_user("bob")
+    ada.remember_many(["the printer jams, see qx4711", *(f"notes number {n} about the budget" for n in range(30))])
+
+    def rare() -> float:
+        (hit,) = ada.recall("qx4711", alpha=0.0, explain=True)
+        return float(hit.explanation.lexical_score)
+
+    alone = rare()
+    bob.remember_many([f"qx4711 seen {n}" for n in range(100)])
+    assert rare() == pytest.approx(alone)
+    bob.remember_many([*(f"qx4711 seen {n}" for n in range(200)), "qx4711 seen 0"])
+    assert rare() == pytest.approx(alone)
+    bob.forget(everything=True)
+    assert rare() == pytest.approx(alone)
+    ada.update(ada.recall("printer", alpha=0.0).ids[0], importance=0.6)  # has the vocabulary read anew
+    assert rare() == pytest.approx(alone), "engines count deleted rows for a while"
+    for n in range(60):
+        ada.log(f"qx4711 seen {n}")
+    assert rare() == pytest.approx(alone), "her own log lines are no memories either"
+
+
+# --- two memories on one client ------------------------------------------------------------------
+
+
+def test_two_memories_on_one_client_know_what_the_other_writes(open_memory: Opener) -> None:
+    one = open_memory()
+    two = open_memory(one.memory.user)
+    if "http" in repr(one.memory.index):
+        pytest.skip("each has a client of its own, and learns within a minute")
+    assert two.recall("brandnew tunnel").tags == ()
+    identity = one.remember("the tunnel at home", tags=["brandnew"])
+    assert two.recall("brandnew tunnel").tags == ("brandnew",)
+    assert two.recall("tunnal").corrections == {"tunnal": "tunnel"}
+    one.forget(identity)
+    assert two.recall("brandnew tunnel").tags == ()
+
+
+def test_what_the_client_itself_writes_is_known_to_who_opens_and_later_to_all(
+    open_memory: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory()
+    identity = memory.remember("the tunnel at home", tags=["old"])
+    assert memory.recall("old or new").tags == ("old",)
+    memory.raw.set(identity, tags=["new"])
+    assert open_memory(memory.memory.user).recall("old or new").tags == ("new",)
+    memory.raw.set(identity, tags=["newer"])
+    monkeypatch.setattr("twofold.memory.vocabulary._SHARED_FOR", 0.0)
+    assert memory.recall("newer").tags == ("newer",)
+
+
+def test_two_memories_on_one_client_lose_no_recall(open_here: Opener) -> None:
+    one = open_here()
+    two = open_here(one.memory.user)
+    identity = one.remember("the tunnel at home")
+
+    def run(memory: MemoryFace) -> None:
+        for _ in range(20):
+            memory.recall("tunnel")
+            memory.flush()
+
+    threads = [Thread(target=run, args=(memory,)) for memory in (one, two)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert one.get(identity).access_count == 40

@@ -79,7 +79,7 @@ class Memory:
         index = HybridIndex.open(
             location, plan.collection, dense=dense, sparse=sparse, language=language, settings=plan.settings, **options
         )
-        memory = cls(Keeper(index, plan.config), plan.scope, kind)
+        memory = cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
         if not index.awaited_only:
             with opening.closed_on_error(index):
                 index.perform(lambda searcher: opening.complete(searcher, plan.settings))
@@ -109,7 +109,7 @@ class Memory:
         )
         with opening.closed_on_error(index):
             await index.aperform(lambda searcher: opening.complete(searcher, plan.settings))
-        return cls(Keeper(index, plan.config), plan.scope, kind)
+        return cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
         """Another user's view of the same store. Closing one view closes the store for all."""

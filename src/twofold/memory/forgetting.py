@@ -38,6 +38,7 @@ def forget(
     where = _where(scope, ids, given, source, everything)
     counted = compile_filter(scope.where(_SHELVES)) if everything else where
     number = yield from keeper.alone(scope.user, _delete(searcher, where, counted))
+    keeper.count(deleted=number)
     keeper.forget_vocabulary(scope.user)
     return number
 

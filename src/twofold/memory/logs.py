@@ -28,6 +28,7 @@ def log(searcher: Searcher, keeper: Keeper, scope: Scope, written: Draft) -> Flo
     item = replace(item, id=scope.identity(LOG, [item.content_hash, moment]))
     encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
     yield from writing.put(searcher.ready, encoded, LOG)
+    keeper.count(added=1)
     return item.id
 
 

@@ -113,6 +113,7 @@ def _store(
     yield from _reencode_merged(searcher, keeper, final, merged)
     yield from writing.put(ready, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
+        keeper.count(added=len(ids))
         keeper.forget_vocabulary(scope.user)
     else:
         keeper.learn([each.item for each in final.values()], len(ids))
