@@ -251,6 +251,37 @@ def test_a_list_names_what_is_damaged_and_fills_up_with_the_rest(open_memory: Op
     assert sorted(problem.id for page in pages for problem in page.problems) == sorted(broken), "each is named once"
 
 
+@pytest.mark.parametrize("fusion", ["auto", "weighted"])
+@pytest.mark.parametrize(
+    "odd",
+    [{"access_count": -10}, {"access_count": -3}, {"access_count": 2**63 - 1}, {"importance": 1e308},
+     {"importance": -1e300}, {"importance": 2}, {"order": -1}],
+)  # fmt: skip
+def test_a_number_that_makes_no_sense_spoils_one_row_and_no_recall(
+    open_memory: Opener, odd: dict[str, Any], fusion: str
+) -> None:
+    memory = open_memory()
+    sound, broken = memory.remember("the tunnel at home"), memory.remember("the tunnel abroad")
+    memory.raw.set(broken, **odd)
+    result = memory.recall("tunnel", fusion=fusion, explain=True)
+    assert result.ids == [sound]
+    assert [(problem.id, *odd) for problem in result.problems] == [(broken, next(iter(odd)))]
+    assert f"{next(iter(odd))!r} is {next(iter(odd.values()))}" in result.problems[0].reason
+    assert [item.id for item in memory.list()] == [sound]
+    memory.flush()
+    again = memory.remember("the tunnel abroad")
+    assert sorted(memory.recall("tunnel", fusion=fusion).ids) == sorted([sound, again])
+
+
+def test_turns_go_on_after_an_order_that_makes_no_sense(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    ids = memory.remember_turns(["one", "two"])
+    memory.raw.set(ids[1], order=2**63 - 1)
+    (more,) = memory.remember_turns(["three"])
+    assert memory.get(more).order == 1
+    assert [item.text for item in memory.around(more)] == ["one", "three"]
+
+
 def test_stats_counts_what_is_damaged_when_asked(open_memory: Opener) -> None:
     memory = open_memory()
     _, broken = damaged(memory)

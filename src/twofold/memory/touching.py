@@ -19,6 +19,7 @@ from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, from_point, metadata_key
 from twofold.errors import IndexClosed
 from twofold.index.opening import Ready
+from twofold.memory.layout import MOST
 
 log = logging.getLogger("twofold.memory")
 
@@ -101,7 +102,7 @@ def write(ready: Ready, user: str, touches: Touches) -> Flow[None]:
 def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Touch]) -> Flow[None]:
     rows = yield from calls.retrieve(ready.collection, ids, only=[_COUNT])
     before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
-    counts = {identity: count for identity, count in before.items() if type(count) is int}
+    counts = {identity: count for identity, count in before.items() if type(count) is int and 0 <= count < MOST}
     for identity in ids:  # what is gone or damaged can't be counted
         if identity not in counts:
             del taken[identity]

@@ -28,7 +28,7 @@ from twofold.index.writing import encode_sparse
 from twofold.memory import writing
 from twofold.memory.items import MemoryItem, Remembered
 from twofold.memory.keeper import Keeper
-from twofold.memory.layout import as_moment, content_hash, damage, to_item
+from twofold.memory.layout import MOST, as_moment, content_hash, damage, to_item
 from twofold.memory.scope import MEMORIES, Scope
 from twofold.memory.writing import Encoded
 
@@ -191,7 +191,8 @@ def _last_turns(searcher: Searcher, scope: Scope) -> Flow[tuple[list[MemoryItem]
     where = compile_filter(scope.where(MEMORIES, *_exactly(scope)))
     rows = yield from calls.newest(searcher.ready.collection, where, metadata_key("order"), 2 * _REACH)
     stored = [from_point(row) for row in rows]
-    start = 1 + max((row.metadata["order"] for row in stored), default=-1)
+    orders = [row.metadata["order"] for row in stored]
+    start = 1 + max((order for order in orders if type(order) is int and order < MOST), default=-1)
     return sorted(_readable(row for row in stored if scope.holds(row.metadata, ("memory",))), key=_place), start
 
 
