@@ -18,6 +18,7 @@ from twofold import (
     Memory,
     MemoryDamaged,
     MemoryNotFound,
+    Turn,
     TwofoldError,
 )
 from twofold.testing import HashEmbedding
@@ -51,6 +52,37 @@ def test_the_same_text_again_is_one_memory_refreshed(open_memory: Opener) -> Non
     assert (item.access_count, item.importance, item.category) == (2, 0.9, "network")
     assert memory.stats().memories == 1
     assert memory.recall("network").ids == [first], "the words of what was added find it"
+
+
+def test_who_is_trusted_less_adds_to_a_memory_and_takes_nothing_over(open_memory: Opener) -> None:
+    memory = open_memory()
+    first = memory.remember(TUNNEL, source="my notes", type="fact", category="infra", metadata={"port": 2333})
+    again = memory.remember(
+        TUNNEL, trust="web", source="evil.example", type="order", category="evil", pinned=True, importance=1.0,
+        tags=["found"], metadata={"port": 666, "seen": True},
+    )  # fmt: skip
+    assert (again, again.is_new) == (first, False)
+    item = memory.get(first)
+    assert (item.trust, item.source, item.type, item.category) == ("user", "my notes", "fact", "infra")
+    assert (item.pinned, item.importance) == (False, 0.5)
+    assert (item.tags, item.metadata) == (("found",), {"port": 2333, "seen": True})
+    assert memory.forget(source="evil.example") == 0
+    assert memory.recall("rathole").ids == [first]
+
+
+def test_only_a_person_vouches_for_what_a_page_said(open_memory: Opener) -> None:
+    memory = open_memory()
+    identity = memory.remember(TUNNEL, trust="web", source="a page")
+    memory.remember(TUNNEL, trust="agent", source="the agent", pinned=True)
+    item = memory.get(identity)
+    assert (item.trust, item.source, item.pinned) == ("web", "a page", True)
+    memory.remember(TUNNEL, trust="user", source="my notes")
+    item = memory.get(identity)
+    assert (item.trust, item.source, item.pinned) == ("user", "my notes", True)
+    memory.remember(TUNNEL, trust="system")
+    memory.remember(TUNNEL, trust="user", source="my notes again")
+    item = memory.get(identity)
+    assert (item.trust, item.source) == ("system", "my notes")
 
 
 def test_composed_and_decomposed_letters_are_the_same_text(open_here: Opener) -> None:
@@ -282,6 +314,26 @@ def test_turns_go_on_after_an_order_that_makes_no_sense(open_memory: Opener) -> 
     assert [item.text for item in memory.around(more)] == ["one", "three"]
 
 
+@pytest.mark.parametrize("how", ["gone", "no date"])
+def test_a_memory_without_its_date_is_named_wherever_it_is_left_out(open_memory: Opener, how: str) -> None:
+    memory = open_memory()
+    sound, broken = memory.remember("the tunnel at home"), memory.remember("the tunnel abroad")
+    line, other = memory.log("a line"), memory.log("another line")
+    for identity in (broken, other):
+        if how == "gone":
+            memory.raw.drop(identity, "created")
+        else:
+            memory.raw.set(identity, created="the other day")
+    found = [memory.recall("tunnel"), memory.list(), memory.list(limit=1), memory.list(types="note")]
+    for page in found:
+        assert [getattr(item, "id", item) for item in page] == [sound]
+        assert [problem.id for problem in page.problems] == [broken]
+    assert "'created' is missing" in found[1].problems[0].reason or how == "no date"
+    assert ([item.id for item in memory.logs()], [problem.id for problem in memory.logs().problems]) == ([line], [other])
+    assert {problem.id for problem in memory.stats(verify=True).problems} == {broken, other}
+    assert memory.list(since="2020-01-01").problems == (), "who can tell when it was"
+
+
 def test_stats_counts_what_is_damaged_when_asked(open_memory: Opener) -> None:
     memory = open_memory()
     _, broken = damaged(memory)
@@ -339,6 +391,16 @@ def test_a_row_that_goes_by_another_id_is_damaged(open_here: Opener) -> None:
     assert memory.recall("rathole").ids == []
     memory.flush()
     assert memory.for_user(f"bob of {memory.memory.user}").get(other).access_count == 0
+
+
+def test_no_turn_is_taken_for_another_however_histories_are_given(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    timed = Turn("shall we?", "ada", datetime(2024, 5, 1, tzinfo=timezone.utc))
+    ok = Turn("ok", "ben")
+    calls = [memory.remember_turns(turns) for turns in ([timed], [timed, ok], [ok], [ok, timed, ok, timed])]
+    assert [[told.is_new for told in call] for call in calls] == [[True], [False, True], [True], [True, False] * 2]
+    assert [item.text for item in memory.around(calls[0][0], after=9)] == ["shall we?", *["ok"] * 4]
+    assert [item.order for item in memory.around(calls[0][0], after=9)] == [0, 1, 2, 3, 4]
 
 
 def test_turns_go_on_around_a_damaged_one(open_memory: Opener) -> None:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from qdrant_client import models
@@ -17,7 +17,7 @@ from twofold.engine.flow import Flow
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
-from twofold.filters.nodes import Between
+from twofold.filters.nodes import Between, Not
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory.ids import is_memory_id
@@ -29,6 +29,7 @@ from twofold.results import Problem
 
 _MOST = 10_000
 _AT_ONCE = 256
+_EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def newest(
@@ -47,9 +48,17 @@ def newest(
     if seen:
         where = models.Filter(must=[where], must_not=[models.HasIdCondition(has_id=list(seen))])
     stored, page = yield from _readable_page(ready, where, limit)
-    items, problems = split(page)
+    undated = (yield from _undated(ready, scope, shelves, conditions)) if after is None else []
+    items, problems = split([*page, *undated])
     more = _cursor(page, moment, seen) if len(stored) > len(page) else None
     return MemoryPage(tuple(sorted(items, key=newest_first)), more, problems)
+
+
+def _undated(
+    ready: Ready, scope: Scope, shelves: Sequence[Shelf], conditions: Sequence[Node | None]
+) -> Flow[list[Stored]]:
+    """Rows without a date, which an engine leaves out where it goes by the date."""
+    return (yield from everything(ready, scope.where(shelves, *conditions, Not(Between("created", gte=_EARLIEST)))))
 
 
 def _readable_page(ready: Ready, where: models.Filter, limit: int) -> Flow[tuple[list[Stored], list[Stored]]]:

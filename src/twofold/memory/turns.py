@@ -86,13 +86,21 @@ def _append(
     searcher: Searcher, keeper: Keeper, scope: Scope, turns: Sequence[Turn], fields: Mapping[str, Any]
 ) -> Flow[list[Remembered]]:
     before, start = yield from _last_turns(searcher, scope)
-    ids = [_identity(scope, turn, start + place) for place, turn in enumerate(turns)]
-    known = yield from writing.find(searcher.ready, scope, ids, MEMORIES)
-    fresh = {i: turn for i, turn in zip(ids, turns, strict=True) if i not in known}
-    items = [_item(scope, i, turn, start + place, fields) for place, (i, turn) in enumerate(fresh.items())]
+    timed = [_identity(scope, turn, start) for turn in turns if turn.time is not None]
+    known = yield from writing.find(searcher.ready, scope, timed, MEMORIES)
+    fresh: dict[str, MemoryItem] = {}
+    told = []
+    for turn in turns:
+        order = start + len(fresh)  # among those that are new: the place that it is stored at
+        identity = _identity(scope, turn, order)
+        is_new = identity not in known and identity not in fresh
+        if is_new:
+            fresh[identity] = _item(scope, identity, turn, order, fields)
+        told.append(Remembered(identity, is_new=is_new))
+    items = list(fresh.values())
     yield from _store(searcher, keeper, before, items)
     keeper.learn(items, len(items))
-    return [Remembered(identity, is_new=identity in fresh) for identity in ids]
+    return told
 
 
 def _store(searcher: Searcher, keeper: Keeper, before: Sequence[MemoryItem], items: Sequence[MemoryItem]) -> Flow[None]:
