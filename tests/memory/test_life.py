@@ -16,6 +16,7 @@ from twofold import (
     InvalidDocument,
     InvalidQuery,
     Memory,
+    MemoryConfig,
     MemoryDamaged,
     MemoryNotFound,
     Turn,
@@ -329,7 +330,10 @@ def test_a_memory_without_its_date_is_named_wherever_it_is_left_out(open_memory:
         assert [getattr(item, "id", item) for item in page] == [sound]
         assert [problem.id for problem in page.problems] == [broken]
     assert "'created' is missing" in found[1].problems[0].reason or how == "no date"
-    assert ([item.id for item in memory.logs()], [problem.id for problem in memory.logs().problems]) == ([line], [other])
+    assert ([item.id for item in memory.logs()], [problem.id for problem in memory.logs().problems]) == (
+        [line],
+        [other],
+    )
     assert {problem.id for problem in memory.stats(verify=True).problems} == {broken, other}
     assert memory.list(since="2020-01-01").problems == (), "who can tell when it was"
 
@@ -477,6 +481,41 @@ def test_a_day_of_the_log_with_and_without_a_query(open_memory: Opener) -> None:
     assert memory.get(lines[0]).type == "log"
 
 
+def test_the_log_is_searched_whole_and_shown_newest_first(open_memory: Opener) -> None:
+    memory = open_memory(config=MemoryConfig(min_score=0.9, min_trust="system", depth=10))
+    start = datetime(2024, 2, 1, tzinfo=timezone.utc)
+    short = [memory.log("tunnel", created=start + timedelta(minutes=n)) for n in range(20)]
+    long = [
+        memory.log(f"number {n}: one more look at the tunnels and at much else", created=start + timedelta(hours=n + 1))
+        for n in range(20)
+    ]
+    memory.log("bread", created=start + timedelta(days=9))
+    newest = [*reversed(long), *reversed(short)]
+    assert [line.id for line in memory.logs("tunnel", limit=5)] == newest[:5]
+    assert [line.id for line in memory.logs("tunnel bread", limit=50)][1:] == newest
+    seen, after = [], None
+    while True:
+        page = memory.logs("tunnel", limit=7, after=after)
+        seen += [line.id for line in page]
+        after = page.next
+        if after is None:
+            break
+    assert seen == newest
+    assert memory.logs("the of").items == memory.logs("").items == memory.logs("zebra").items == ()
+
+
+def test_the_log_is_searched_without_the_lexical_model_too(open_here: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = open_here()
+    lines = [memory.log(f"tunnel number {n}", created=f"2024-02-{20 + n}") for n in range(3)]
+    memory.log("bread")
+
+    def fails(*_: Any) -> Any:
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr(memory.memory.index._searcher.ready.sparse, "embed_query", fails)
+    assert [line.id for line in memory.logs("Tunnel!")] == lines[::-1]
+
+
 # --- bad input -----------------------------------------------------------------------------------
 
 HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
@@ -545,7 +584,8 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         (lambda m, i: m.list(limit=0), InvalidQuery, "limit must be"),
         (lambda m, i: m.list(after="nonsense"), InvalidQuery, "after must be"),
         (lambda m, i: m.list(after="WyIyMDI0LTAxLTAxIixbIngiXV0="), InvalidQuery, "after must be"),
-        (lambda m, i: m.logs("x", after="y"), InvalidQuery, "without a query"),
+        (lambda m, i: m.logs("x", after="y"), InvalidQuery, "after must be"),
+        (lambda m, i: m.logs(5), InvalidQuery, "must be a string"),
         (lambda m, i: m.log(""), InvalidDocument, "a text with something in it"),
         (lambda m, i: m.feedback(" ", i), InvalidQuery, "about a query"),
         (lambda m, i: m.feedback("x", "nonsense"), MemoryNotFound, "nonsense"),

@@ -440,7 +440,7 @@ class Memory:
             since: From this moment on.
             until: Up to this moment.
             limit: How many at most.
-            after: The `next` of the page before; without a query only.
+            after: The `next` of the page before.
         """
         return lambda s: logs.logs(s, self._keeper, self._scope, query, day, since, until, limit, after)
 
