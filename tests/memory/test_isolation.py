@@ -65,6 +65,7 @@ class Owner:
     def __init__(self, whose: tuple[Any, ...], shelf: str, text: str) -> None:
         self.user, self.agent, self.session = whose
         self.shelf, self.text = shelf, text
+        self.by: str | None = None
 
     def within(self, user: str, agent: str | None, session: str | None) -> bool:
         return self.user == user and agent in (None, self.agent) and session in (None, self.session)
@@ -157,7 +158,7 @@ class Isolation(RuleBasedStateMachine):
         new = self.call(self.view(user, where), a, "remember", f"{text} anew", supersedes=old)
         self.wrote(who, [new], [f"{text} anew"])
         if new != old:
-            self.owners[str(old)].shelf = "superseded"
+            self.owners[str(old)].shelf, self.owners[str(old)].by = "superseded", str(new)
         return multiple(new)
 
     @rule(user=users, where=narrow, text=texts, old=ids, a=awaited)
@@ -175,8 +176,11 @@ class Isolation(RuleBasedStateMachine):
 
     def forgotten(self, number: int, gone: set[str]) -> None:
         assert number == len(gone)
-        for identity in gone:
-            del self.owners[identity]
+        heirs = {identity: self.owners.pop(identity).by for identity in gone}
+        for owner in self.owners.values():
+            while owner.by in heirs:
+                owner.by = heirs[owner.by]
+            owner.shelf = "memory" if owner.shelf == "superseded" and owner.by is None else owner.shelf
 
     @rule(user=users, where=narrow, wanted=st.lists(ids, min_size=1, max_size=4), a=awaited)
     def forget_ids(self, user: str, where: Any, wanted: list[Any], a: bool) -> None:
@@ -249,8 +253,8 @@ class Isolation(RuleBasedStateMachine):
         who = (self.name(user), *where)
         page = self.call(self.view(user, where), a, "logs", query, limit=1000)
         self.check_items(who, page, "log")
-        if query is None:
-            assert {item.id for item in page} == self.own(who, "log")
+        assert {item.id for item in page} == self.own(who, "log"), "every line has the word number"
+        assert [item.created for item in page] == sorted((item.created for item in page), reverse=True)
 
     @rule(user=users, where=narrow, wanted=ids, a=awaited)
     def get(self, user: str, where: Any, wanted: Any, a: bool) -> None:

@@ -161,6 +161,28 @@ def test_superseding_hides_and_keeps(open_memory: Opener) -> None:
     assert set(memory.recall("rathole").ids) == {old, new}, "saying it again does"
 
 
+def test_what_was_superseded_is_back_when_the_newer_one_goes(open_memory: Opener) -> None:
+    memory = open_memory()
+    first = memory.remember("the limit is 100", tags=["api"])
+    second = memory.remember("the limit is 250", supersedes=first)
+    third = memory.remember("the limit is 400", supersedes=second)
+    memory.forget(second)
+    assert memory.get(first).superseded_by == third, "it stands behind what is left"
+    assert memory.recall("limit").ids == [third]
+    assert memory.forget(third) == 1
+    assert memory.recall("limit").ids == [first]
+    assert memory.get(first).superseded_by is None
+    assert memory.recall("api").tags == ("api",)
+    assert [item.id for item in memory.list()] == [first]
+    chain = [first]
+    for limit in (250, 400, 500):
+        chain.append(memory.remember(f"the limit is {limit}", supersedes=chain[-1], source="a page"))
+    assert memory.forget(source="a page") == 3
+    assert memory.recall("limit").ids == [first]
+    assert memory.stats(verify=True).problems == ()
+    assert memory.forget(everything=True) == 1
+
+
 def test_superseding_itself_hides_nothing(open_here: Opener) -> None:
     memory = open_here()
     identity = memory.remember(TUNNEL)
@@ -407,6 +429,59 @@ def test_no_turn_is_taken_for_another_however_histories_are_given(open_memory: O
     assert [item.order for item in memory.around(calls[0][0], after=9)] == [0, 1, 2, 3, 4]
 
 
+SECRET = ["good morning", "how are you?", "my code is hedgehog", "noted", "see you", "what else?", "nothing more"]
+
+
+@pytest.mark.parametrize("how", ["id", "filter", "superseded", "damaged"])
+def test_a_turn_that_goes_leaves_nothing_with_its_neighbours(open_memory: Opener, how: str) -> None:
+    memory = open_memory(session="monday")
+    ids = memory.remember_turns(SECRET)
+    plain = memory.for_user(memory.memory.user, session="tuesday")
+    others = plain.remember_turns(SECRET)
+    assert len(memory.recall("hedgehog", alpha=0.0, min_score=0.0)) == 5, "each side lends to two"
+    before = len(memory.recall("how noted", alpha=0.0, min_score=0.0))
+    if how == "id":
+        memory.forget(ids[2])
+    elif how == "filter":
+        assert memory.forget(filter={"order": 2}) == 1
+    elif how == "damaged":
+        memory.raw.set(ids[2], text="tampered")
+        memory.forget(ids[2])
+    else:
+        memory.remember("the code was told", supersedes=ids[2])
+    assert memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids == []
+    assert len(memory.recall("how noted", alpha=0.0, min_score=0.0)) >= before - 1, (
+        "the others still lend to each other"
+    )
+    assert len(plain.recall("hedgehog", alpha=0.0, min_score=0.0)) == 5
+    assert memory.stats(verify=True).problems == ()
+    plain.forget([others[1], others[2], others[3]])
+    assert plain.recall("hedgehog noted", alpha=0.0, min_score=0.0).ids == []
+    plain.forget(others[0])
+    assert plain.recall("morning", alpha=0.0, min_score=0.0).ids == [], "far neighbours are neighbours too"
+
+
+def test_a_turn_that_is_back_lends_to_its_neighbours_again(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    ids = memory.remember_turns(SECRET)
+    note = memory.remember("instead", supersedes=ids[2])
+    memory.update(ids[2], importance=0.9)
+    assert memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids == [], "an update of what is hidden lends nothing"
+    memory.forget(note)
+    found = memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids
+    assert found[0] == ids[2]
+    assert sorted(found) == sorted(ids[:5])
+
+
+def test_what_is_said_again_after_it_was_forgotten_was_never_recalled(open_memory: Opener) -> None:
+    memory = open_memory()
+    first, other = memory.remember(TUNNEL), memory.remember("another tunnel")
+    memory.recall("tunnels")
+    memory.forget(first)
+    again = memory.remember(TUNNEL)
+    assert (memory.get(again).access_count, memory.get(other).access_count) == (0, 1)
+
+
 def test_turns_go_on_around_a_damaged_one(open_memory: Opener) -> None:
     memory = open_memory(session="monday")
     ids = memory.remember_turns(["one", "two", "three"])
@@ -512,7 +587,7 @@ def test_the_log_is_searched_without_the_lexical_model_too(open_here: Opener, mo
     def fails(*_: Any) -> Any:
         raise ConnectionError("gone")
 
-    monkeypatch.setattr(memory.memory.index._searcher.ready.sparse, "embed_query", fails)
+    monkeypatch.setattr("twofold.encoders.bm25.BM25.embed_query", fails)
     assert [line.id for line in memory.logs("Tunnel!")] == lines[::-1]
 
 

@@ -25,6 +25,7 @@ INDEXES = {
     "source": "keyword",
     "trust": "keyword",
     "content_hash": "keyword",
+    "superseded_by": "keyword",
     "words": "keyword",
     "created": "datetime",
     "updated": "datetime",
@@ -35,7 +36,7 @@ INDEXES = {
 }
 """Payload indexes for everything that is filtered, counted, sorted or computed with: nothing is read row by row."""
 
-OWN_FIELDS = frozenset({*INDEXES, "user", "last_accessed", "superseded_by", "speaker", "metadata"})
+OWN_FIELDS = frozenset({*INDEXES, "user", "last_accessed", "speaker", "metadata"})
 MOST = 2**53
 """The largest number that every engine and every language keeps exactly."""
 _SHORTEST = 4

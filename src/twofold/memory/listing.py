@@ -145,10 +145,15 @@ def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
 
 def everything(ready: Ready, where: Node) -> Flow[list[Stored]]:
     """All rows that match, whatever their state."""
+    return (yield from matching(ready, compile_filter(where)))
+
+
+def matching(ready: Ready, where: models.Filter, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
+    """All rows that match, or only some fields of them."""
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, compile_filter(where), _AT_ONCE, offset)
+        points, offset = yield from calls.page(ready.collection, where, _AT_ONCE, offset, only=only)
         rows += [from_point(point) for point in points]
         if offset is None:
             return rows

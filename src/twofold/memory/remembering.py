@@ -11,7 +11,7 @@ from typing import Any
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Renew
-from twofold.engine.layout import METADATA_KEY, from_point
+from twofold.engine.layout import METADATA_KEY, Stored, from_point
 from twofold.engine.requests import Ask, Probe
 from twofold.errors import InvalidDocument
 from twofold.fusion import resolve
@@ -38,7 +38,7 @@ def remember(
     encoded = yield from writing.encode(searcher.ready, [writing.fresh(scope, written, default_type)], keeper.config)
     near = yield from _near(searcher, keeper, scope, encoded[0])
     item, is_new = yield from keeper.alone(
-        scope.user, _store_one(searcher, keeper, scope, written, encoded, supersedes)
+        scope.user, _store_one(searcher, keeper, scope, written, encoded, list(old.values()))
     )
     if supersedes:
         keeper.forget_vocabulary(scope.user)
@@ -52,11 +52,11 @@ def _store_one(
     scope: Scope,
     written: Draft,
     encoded: Sequence[Encoded],
-    supersedes: Sequence[str],
+    old: Sequence[Stored],
 ) -> Flow[tuple[MemoryItem, bool]]:
     stored = yield from _store(searcher, keeper, scope, [written], encoded)
     item = stored[0][0]
-    yield from _supersede(searcher, [i for i in supersedes if i != item.id], item.id, scope)
+    yield from _supersede(searcher, keeper, [row for row in old if row.point != item.id], item.id, scope)
     return stored[0]
 
 
@@ -141,11 +141,12 @@ def _near(searcher: Searcher, keeper: Keeper, scope: Scope, each: Encoded) -> Fl
     return [Similar(stored.id, stored.text, round(score, 4)) for stored, score in different]
 
 
-def _supersede(searcher: Searcher, ids: Sequence[str], by: str, scope: Scope) -> Flow[None]:
+def _supersede(searcher: Searcher, keeper: Keeper, old: Sequence[Stored], by: str, scope: Scope) -> Flow[None]:
     """Hide memories from recall. The new one is stored by now, so nothing is lost if this is as far as it gets."""
-    if ids:
+    if old:
+        yield from turns.rewrite(searcher, keeper, turns.places(old))
         fields = {"superseded_by": by, "shelf": scope.label("superseded")}
-        yield from calls.set_payload(searcher.ready.collection, METADATA_KEY, fields, ids)
+        yield from calls.set_payload(searcher.ready.collection, METADATA_KEY, fields, [row.point for row in old])
 
 
 def update(
@@ -167,8 +168,9 @@ def _change(
     found = yield from writing.find(searcher.ready, scope, [identity], MEMORIES)
     old = writing.require(found, identity, scope)
     item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
-    if item.order is not None:
-        yield from turns.rewrite(searcher, keeper, item)
+    standing = turns.places(found.values())
+    if standing:
+        yield from turns.rewrite(searcher, keeper, standing, {item.id: item})
         return item
     encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
     yield from writing.put(searcher.ready, encoded)

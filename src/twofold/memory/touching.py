@@ -7,7 +7,7 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -56,6 +56,15 @@ class Touches:
             for identity, touch in touched.items():
                 before = own.get(identity, Touch(0, touch.last))
                 own[identity] = Touch(before.count + touch.count, max(before.last, touch.last))
+
+    def drop(self, user: str, ids: Iterable[str]) -> None:
+        """These memories are gone: what gets their ids later was not recalled."""
+        with self._lock:
+            own = self._pending.pop(user, {})
+            for identity in ids:
+                own.pop(identity, None)
+            if own:
+                self._pending[user] = own
 
     def take(self, user: str) -> dict[str, Touch]:
         """What is pending for a user. It is being written from now on, until `settle` says what has become of it."""

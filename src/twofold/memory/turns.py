@@ -110,7 +110,8 @@ def _store(searcher: Searcher, keeper: Keeper, before: Sequence[MemoryItem], ite
     for place in range(0, len(everything), _BATCH):
         yield Renew()
         told += yield from _tell(searcher, keeper, everything[place : place + _BATCH])
-    ready = in_context(told)[max(len(before) - _REACH, 0) :] if items else []
+    start = items[0].order or 0 if items else 0
+    ready = [each for each in in_context(told) if (each.item.order or 0) >= start - _REACH] if items else []
     for place in range(0, len(ready), _BATCH):
         yield Renew()
         yield from writing.put(searcher.ready, ready[place : place + _BATCH])
@@ -123,15 +124,56 @@ def _tell(searcher: Searcher, keeper: Keeper, items: Sequence[MemoryItem]) -> Fl
     return [Told(each, words) for each, words in zip(encoded, bare, strict=True)]
 
 
-def rewrite(searcher: Searcher, keeper: Keeper, item: MemoryItem) -> Flow[None]:
-    """A turn has changed: it and its neighbours, which hold a part of it, are written anew."""
-    scope = Scope(item.user, item.agent, item.session)
-    near = yield from neighbours(searcher, scope, item, 2 * _REACH, 2 * _REACH)
-    others = [turn for turn in near if turn.id != item.id]
-    turns = sorted([*others, item], key=_place)
-    told = in_context((yield from _tell(searcher, keeper, turns)))
-    place = next(n for n, turn in enumerate(turns) if turn.id == item.id)
-    yield from writing.put(searcher.ready, told[max(place - _REACH, 0) : place + _REACH + 1])
+@dataclass(frozen=True)
+class Place:
+    """Where a turn stands: in which conversation, and where in it."""
+
+    id: str
+    conversation: Scope
+    order: int
+
+
+def places(rows: Iterable[Stored]) -> list[Place]:
+    """Where the turns among some rows stand. What else is wrong with a row doesn't matter."""
+    found = []
+    for row in rows:
+        order, user, agent, session = (row.metadata.get(name) for name in ("order", "user", "agent", "session"))
+        if type(order) is int and isinstance(user, str) and row.metadata.get("shelf") == f"memory:{user}":
+            found.append(Place(row.point, Scope(user, agent, session), order))
+    return found
+
+
+def rewrite(
+    searcher: Searcher, keeper: Keeper, at: Sequence[Place], changed: Mapping[str, MemoryItem] | None = None
+) -> Flow[None]:
+    """The turns that stand there have changed, or are about to go: their neighbours hold a part of them.
+
+    So the neighbours are written anew, with what has changed and without what goes.
+    """
+    ids = {place.id for place in at}
+    for run in _runs(at):
+        yield Renew()
+        first, last = run[0], run[-1]
+        near = yield from _between(searcher, first.conversation, first.order - 2 * _REACH, last.order + 2 * _REACH)
+        stay = [turn for turn in near if turn.id not in ids] + [
+            turn for turn in (changed or {}).values() if turn.id in {place.id for place in run}
+        ]
+        told = in_context((yield from _tell(searcher, keeper, sorted(stay, key=_place))))
+        reached = {place.order + away for place in run for away in range(-_REACH, _REACH + 1)}
+        yield from writing.put(searcher.ready, [each for each in told if each.item.order in reached])
+
+
+def _runs(at: Sequence[Place]) -> list[list[Place]]:
+    """Turns that stand close together in one conversation, so that what is around them is read and written once."""
+    runs: list[list[Place]] = []
+    for place in sorted(at, key=lambda each: (str(each.conversation), each.order)):
+        last = runs[-1][-1] if runs else None
+        near = last and last.conversation == place.conversation and place.order - last.order <= 2 * _REACH
+        if near and len(runs[-1]) < _BATCH:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return runs
 
 
 @dataclass(frozen=True)
@@ -146,16 +188,21 @@ class Told:
 
 
 def in_context(turns: Sequence[Told]) -> list[Encoded]:
-    """Turns in their order, each with a part of its neighbours in its vectors."""
+    """Turns in their order, each with a part of its neighbours in its vectors.
+
+    Where a turn is gone its place stays empty: nobody moves up, so only those next to it have to be written anew.
+    """
     result = []
     for place, turn in enumerate(turns):
-        near = [
-            (turns[n], abs(n - place) - 1)
-            for n in range(place - _REACH, place + _REACH + 1)
-            if 0 <= n < len(turns) and n != place
-        ]
+        around = [*turns[max(place - _REACH, 0) : place], *turns[place + 1 : place + 1 + _REACH]]
+        apart = [(other, abs(_order(other) - _order(turn))) for other in around]
+        near = [(other, max(away, 1) - 1) for other, away in apart if away <= _REACH]
         result.append(replace(turn.own, dense=_meaning(turn, near), sparse=_words(turn, near)))
     return result
+
+
+def _order(turn: Told) -> int:
+    return turn.own.item.order or 0
 
 
 def _meaning(turn: Told, near: Sequence[tuple[Told, int]]) -> Vectors | None:
@@ -179,9 +226,14 @@ def neighbours(searcher: Searcher, scope: Scope, item: MemoryItem, before: int, 
     if item.order is None:
         return [item]
     own = replace(scope, agent=item.agent, session=item.session)
-    window = Between("order", gte=item.order - before, lte=item.order + after)
-    where = compile_filter(own.where(("memory",), window, *_exactly(own)))
-    rows = yield from calls.scroll(searcher.ready.collection, where, 2 * (before + after + 1))
+    return (yield from _between(searcher, own, item.order - before, item.order + after))
+
+
+def _between(searcher: Searcher, conversation: Scope, first: int, last: int) -> Flow[list[MemoryItem]]:
+    """The turns of a conversation from one place to another."""
+    window = Between("order", gte=first, lte=last)
+    where = compile_filter(conversation.where(("memory",), window, *_exactly(conversation)))
+    rows = yield from calls.scroll(searcher.ready.collection, where, 2 * (last - first + 1))
     return sorted(_readable(map(from_point, rows)), key=_place)
 
 

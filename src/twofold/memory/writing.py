@@ -139,8 +139,10 @@ def _rank(trust: str) -> int:
 
 
 def _replaced(old: MemoryItem, given: Mapping[str, Any]) -> set[str]:
-    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer, and
-    where it comes from stays known, so that all of one source can be forgotten."""
+    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer.
+
+    And where it comes from stays known, so that all of one source can be forgotten.
+    """
     vouched = given.get("trust", old.trust) in (old.trust, *_PEOPLE)
     return {"type", "category", "pinned", "importance", *(("trust", "source") if vouched else ())}
 
@@ -193,6 +195,8 @@ def _spoken_date(item: MemoryItem) -> str:
 
 def put(ready: Ready, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> Flow[None]:
     """Write memories that have their ids; unless told which, on the shelf where they belong."""
+    if not encoded:
+        return
     points = [to_point(record_of(each.item, shelf), each.dense, each.sparse) for each in encoded]
     yield from calls.upsert(ready.collection, points)
     ready.nature.saw([each.item.text for each in encoded])
