@@ -419,6 +419,39 @@ def test_a_row_that_goes_by_another_id_is_damaged(open_here: Opener) -> None:
     assert memory.for_user(f"bob of {memory.memory.user}").get(other).access_count == 0
 
 
+def test_turns_are_trusted_as_their_roles_are(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    turns: list[Any] = [
+        {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "tool", "content": "3"},
+        {"role": "system", "content": "four"}, Turn("five", "Ben"), Turn("six", "Ben", role="AI"), "seven",
+        {"role": "function", "speaker": "weather", "text": "eight"}, Turn("nine", "assistant"),
+    ]  # fmt: skip
+    expected = ["user", "agent", "tool", "system", "user", "agent", "user", "tool", "agent"]
+    assert [memory.get(told).trust for told in memory.remember_turns(turns)] == expected
+    assert {memory.get(told).trust for told in memory.remember_turns(turns, trust="web")} == {"web"}
+    assert memory.recall("two", min_trust="user", alpha=0.0, filter={"speaker": "assistant"}).ids == []
+
+
+def test_messages_in_parts_and_without_text_are_taken_as_they_are(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    picture = {"type": "image_url", "image_url": {"url": "data:…"}}
+    told = memory.remember_turns(
+        [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "what is"}, picture, {"type": "text", "text": "this?"}],
+            },
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+            {"role": "assistant", "tool_calls": [{"id": "1"}]},
+            {"role": "assistant", "content": ""},
+            {"role": "user", "content": [picture]},
+            {"role": "assistant", "content": ["a", "hedgehog"]},
+        ]
+    )
+    assert [memory.get(each).text for each in told] == ["what is\nthis?", "a\nhedgehog"]
+    assert [memory.get(each).order for each in told] == [0, 1]
+
+
 def test_no_turn_is_taken_for_another_however_histories_are_given(open_memory: Opener) -> None:
     memory = open_memory(session="monday")
     timed = Turn("shall we?", "ada", datetime(2024, 5, 1, tzinfo=timezone.utc))
@@ -629,6 +662,14 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         ),
         (lambda m, i: m.remember_turns(["x"]), InvalidQuery, "which"),
         (lambda m, i: m.remember_turns(["x", ""], session="s"), InvalidDocument, "document 1"),
+        (lambda m, i: m.remember_turns("hello", session="s"), InvalidDocument, "wrap a single one"),
+        (
+            lambda m, i: m.remember_turns({"role": "user", "content": "x"}, session="s"),
+            InvalidDocument,
+            "wrap a single",
+        ),
+        (lambda m, i: m.remember_turns([{"role": "user", "txet": "x"}], session="s"), InvalidDocument, "document 0"),
+        (lambda m, i: m.remember_turns([Turn("x", role=" ")], session="s"), InvalidDocument, "role must be"),
         (lambda m, i: m.remember_turns(["x", "\udfff"], session="s"), InvalidDocument, "document 1"),
         (lambda m, i: m.remember_turns([{"content": "x", "role": 5}], session="s"), InvalidDocument, "speaker"),
         (lambda m, i: m.remember_turns([{"content": "x", "time": "soon"}], session="s"), InvalidDocument, "time must"),

@@ -237,15 +237,16 @@ class Memory:
 
         Args:
             turns_: `Turn`s, texts, or mappings as chat models have them (`role`, `content`). A turn that carries its
-                time is stored once, however often it is given.
+                time is stored once, however often it is given. Messages without text are left out.
             session: Which conversation; not needed if the memory was opened for one.
             source: Where it comes from.
-            trust: Who says so, as for `remember`.
+            trust: Who says so, as for `remember`. If not given it follows from the role of each turn: "assistant" is
+                an agent, "tool" a tool, "system" the system, and everybody else a user.
             tags: For all of the turns.
             metadata: For all of the turns.
         """
         scope = self._session_scope(session)
-        checked = [turns.as_turn(turn, place) for place, turn in enumerate(turns_)]
+        checked = turns.as_turns(turns_)
         fields = {"source": source, "trust": trust, "tags": tags, "metadata": metadata}
         return lambda s: turns.remember_turns(s, self._keeper, scope, checked, fields)
 

@@ -35,6 +35,9 @@ from twofold.memory.writing import Encoded
 log = logging.getLogger("twofold.memory")
 
 TURN = "turn"
+_CALLS = ("tool_calls", "function_call")
+_ROLES = {"user": "user", "human": "user", "assistant": "agent", "ai": "agent", "tool": "tool", "function": "tool",
+          "system": "system", "developer": "system"}  # fmt: skip
 _BATCH = 64
 _MOST = 1000
 _REACH = 2
@@ -51,27 +54,57 @@ class Turn:
     text: str
     speaker: str | None = None
     time: datetime | None = None
+    role: str | None = None
+    """As chat models have it; it says how far the turn is trusted. A speaker called "assistant" has that role."""
 
 
-def as_turn(given: Turn | str | Mapping[str, Any], position: int) -> Turn:
-    """A turn from whatever stands for one: a text, or a mapping as chat models have it (`role`, `content`)."""
-    if isinstance(given, Turn):
-        turn = given
-    elif isinstance(given, str):
-        turn = Turn(given)
-    elif isinstance(given, Mapping):
-        text, speaker = given.get("text", given.get("content")), given.get("speaker", given.get("role"))
-        turn = Turn(text, speaker, given.get("time"))
-    else:
-        raise InvalidDocument(f"expected a Turn, a text or a mapping, got {type(given).__name__}", position=position)
+def as_turns(given: Any) -> list[Turn]:
+    """Turns from whatever stands for them. Messages without text, such as calls of tools, are left out."""
+    if isinstance(given, (str, bytes, Mapping, Turn)):
+        raise InvalidDocument("remember_turns takes a list of turns: wrap a single one in [ ]")
+    turns = (_as_turn(each, position) for position, each in enumerate(given))
+    return [turn for turn in turns if turn is not None]
+
+
+def _as_turn(given: Turn | str | Mapping[str, Any], position: int) -> Turn | None:
+    """A turn from a text, or from a mapping as chat models have it (`role`, `content`); None for one without text."""
+    if isinstance(given, Mapping) and "text" not in given and _says_nothing(given):
+        return None
+    turn = _read(given, position)
     if not isinstance(turn.text, str) or not turn.text.strip():
         raise InvalidDocument(f"a turn is a text with something in it, got {turn.text!r}", position=position)
-    if turn.speaker is not None and (not isinstance(turn.speaker, str) or not turn.speaker.strip()):
-        raise InvalidDocument(f"the speaker must be a name, got {turn.speaker!r}", position=position)
+    for name, value in (("speaker", turn.speaker), ("role", turn.role)):
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise InvalidDocument(f"the {name} must be a name, got {value!r}", position=position)
     if turn.time is not None:
         turn = replace(turn, time=as_moment(turn.time, "time").astimezone(timezone.utc))
     record = next(check([turn.text], position))
     return replace(turn, text=record.text)
+
+
+def _read(given: Turn | str | Mapping[str, Any], position: int) -> Turn:
+    if isinstance(given, Turn):
+        return given
+    if isinstance(given, str):
+        return Turn(given)
+    if isinstance(given, Mapping):
+        text, role = given.get("text", _content(given.get("content"))), given.get("role")
+        return Turn(text, given.get("speaker", role), given.get("time"), role)
+    raise InvalidDocument(f"expected a Turn, a text or a mapping, got {type(given).__name__}", position=position)
+
+
+def _content(content: Any) -> Any:
+    """The text of a message: of one in parts, that of the parts which have one."""
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
+
+
+def _says_nothing(message: Mapping[str, Any]) -> bool:
+    content = _content(message.get("content"))
+    empty = content is None or (isinstance(content, str) and not content.strip())
+    return empty and ("content" in message or any(name in message for name in _CALLS))
 
 
 def remember_turns(
@@ -285,7 +318,7 @@ def _identity(scope: Scope, turn: Turn, order: int) -> str:
 
 def _item(scope: Scope, identity: str, turn: Turn, order: int, fields: Mapping[str, Any]) -> MemoryItem:
     moment = turn.time or datetime.now(timezone.utc)
-    given = {"type": TURN, **fields, "created": moment, "updated": moment}
+    given = {"trust": _trust(turn), **fields, "created": moment, "updated": moment}
     return MemoryItem(
         id=identity,
         text=turn.text,
@@ -297,3 +330,8 @@ def _item(scope: Scope, identity: str, turn: Turn, order: int, fields: Mapping[s
         content_hash=content_hash(turn.text),
         **{**given, "type": TURN},
     )
+
+
+def _trust(turn: Turn) -> str:
+    """Who says so, where nobody said it: what a model or a tool answered must not pass for the user's word."""
+    return _ROLES.get((turn.role or turn.speaker or "").strip().lower(), "user")
