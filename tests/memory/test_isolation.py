@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
 from tests.memory.faces import MemoryFace, Opener
-from twofold import ConfigError, InvalidQuery, Memory, MemoryNotFound, embedded_client
+from twofold import ConfigError, InvalidDocument, InvalidQuery, Memory, MemoryNotFound, embedded_client
 from twofold.testing import HashEmbedding
 
 OPERATIONS = int(os.environ.get("TWOFOLD_ISOLATION_OPERATIONS", "200"))
@@ -66,6 +66,7 @@ class Owner:
         self.user, self.agent, self.session = whose
         self.shelf, self.text = shelf, text
         self.by: str | None = None
+        self.turn = False
 
     def within(self, user: str, agent: str | None, session: str | None) -> bool:
         return self.user == user and agent in (None, self.agent) and session in (None, self.session)
@@ -141,7 +142,10 @@ class Isolation(RuleBasedStateMachine):
     def remember_turns(self, user: str, where: Any, said: list[str], a: bool) -> Any:
         who = (self.name(user), where[0], where[1] or "t")
         found = self.call(self.view(user, where), a, "remember_turns", said, session=where[1] or "t")
-        return self.wrote(who, found, said)
+        told = self.wrote(who, found, said)
+        for identity in found:
+            self.owners[str(identity)].turn = True
+        return told
 
     @rule(target=ids, user=users, where=narrow, text=texts, a=awaited)
     def log(self, user: str, where: Any, text: str, a: bool) -> Any:
@@ -168,9 +172,24 @@ class Isolation(RuleBasedStateMachine):
             with pytest.raises(MemoryNotFound):
                 self.call(self.view(user, where), a, "update", old, text=text, tags=["stolen"])
             return
+        if self.said_already(str(old), f"{text} changed"):
+            with pytest.raises(InvalidDocument, match="has this very text"):
+                self.call(self.view(user, where), a, "update", old, text=f"{text} changed")
+            return
         changed = self.call(self.view(user, where), a, "update", old, text=f"{text} changed")
         self.owners[str(old)].text = f"{text} changed"
         assert (changed.user, changed.id) == (who[0], old)
+
+    def said_already(self, identity: str, text: str) -> bool:
+        """Another memory of exactly this scope has the text. Turns may say the same."""
+        own = self.owners[identity]
+        same = [
+            other
+            for i, other in self.owners.items()
+            if (other.user, other.agent, other.session) == (own.user, own.agent, own.session)
+            and (other.shelf, other.text, other.turn, i != identity) == ("memory", text, False, True)
+        ]
+        return bool(same) and not own.turn and own.text != text
 
     # --- forgetting --------------------------------------------------------------------------
 

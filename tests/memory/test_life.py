@@ -128,6 +128,38 @@ def test_what_an_update_gives_replaces_what_was_there(open_memory: Opener) -> No
     assert memory.update(identity, tags=[]).tags == ()
 
 
+def test_an_update_can_take_category_and_source_away(open_memory: Opener) -> None:
+    memory = open_memory()
+    identity = memory.remember(TUNNEL, category="network", source="notes.md", tags=["infra"])
+    assert memory.update(identity, importance=0.9).category == "network", "what isn't given stays"
+    item = memory.update(identity, category="", source="")
+    assert (item.category, item.source, item.tags) == (None, None, ("infra",))
+    assert memory.get(identity) == item
+    assert memory.recall("network", alpha=0.0).ids == []
+    assert memory.forget(source="notes.md") == 0
+
+
+def test_an_update_gives_back_what_is_stored(open_here: Opener) -> None:
+    memory = open_here()
+    identity = memory.remember(TUNNEL)
+    assert memory.update(identity, text="Sa\u0303o Paulo") == memory.get(identity)
+
+
+def test_an_update_makes_no_second_memory_of_one_text(open_memory: Opener) -> None:
+    memory = open_memory()
+    first, second = memory.remember(TUNNEL), memory.remember("two")
+    with pytest.raises(InvalidDocument, match=f"memory '{first}' has this very text.*supersedes='{second}'"):
+        memory.update(second, text=TUNNEL)
+    assert memory.get(second).text == "two"
+    assert memory.update(first, text=TUNNEL, importance=0.9).importance == 0.9, "its own text is no other's"
+    memory.for_user(memory.memory.user, agent="a").remember("said by an agent")
+    assert memory.update(second, text="said by an agent").id == second, "another scope's memory is another memory"
+    turn, _ = memory.remember_turns(["yes", "no"], session="s")
+    assert memory.update(turn, text="no").text == "no", "turns may say the same"
+    memory.remember("instead", supersedes=first)
+    assert memory.update(second, text=TUNNEL).text == TUNNEL, "what is hidden is in nobody's way"
+
+
 def test_the_text_of_before_makes_a_second_memory(open_memory: Opener) -> None:
     memory = open_memory()
     first = memory.remember(TUNNEL)

@@ -267,7 +267,11 @@ class Memory:
         pinned: bool | None = None,
         importance: float | None = None,
     ) -> Op[MemoryItem]:
-        """Change a memory and encode it anew. What is given replaces what was there; the rest stays."""
+        """Change a memory and encode it anew. What is given replaces what was there; the rest stays.
+
+        An empty list takes all tags away, an empty text the category or the source. The text of another memory is an
+        error: it would be two memories that say the same.
+        """
         changes = _fields(locals(), _UPDATED)
         return lambda s: remembering.update(s, self._keeper, self._scope, plain(id), text, changes)
 
@@ -282,7 +286,11 @@ class Memory:
         source: str | None = None,
         everything: bool = False,
     ) -> Op[int]:
-        """Delete memories by id, by filter, all of one source, or everything of this user; says how many there were."""
+        """Delete memories by id, by filter, all of one source, or everything of this user; says how many there were.
+
+        It works on this collection alone: what the user has in `knowledge()` is forgotten by its own
+        `knowledge().forget(everything=True)`. What a forgotten memory had superseded is there again.
+        """
         return lambda s: forgetting.forget(s, self._keeper, self._scope, ids, filter, source, everything)
 
     forget = blocking(_forget)

@@ -20,12 +20,13 @@ from twofold.index.searching import Searcher
 from twofold.memory import turns, writing
 from twofold.memory.items import MemoryItem, Remembered, Similar
 from twofold.memory.keeper import Keeper
-from twofold.memory.layout import content_hash, damage
+from twofold.memory.layout import damage
 from twofold.memory.scope import MEMORIES, Scope
 from twofold.memory.writing import Draft, Encoded
 
 _BATCH = 64
 _NEAR = 5
+_CLEARABLE = ("category", "source")
 
 
 def remember(
@@ -153,10 +154,11 @@ def update(
     searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, text: str | None, changes: Mapping[str, Any]
 ) -> Flow[MemoryItem]:
     """Change a memory: what is given is replaced, the rest stays, and it is encoded anew."""
-    checked = writing.draft("-" if text is None else text, changes)
-    fields = dict(checked.given)
+    cleared: dict[str, Any] = {name: None for name in _CLEARABLE if changes.get(name) == ""}
+    checked = writing.draft("-" if text is None else text, {**changes, **cleared})
+    fields = {**checked.given, **cleared}
     if text is not None:
-        fields |= {"text": text, "content_hash": content_hash(text)}
+        fields |= {"text": checked.text, "content_hash": checked.hash}
     item = yield from keeper.alone(scope.user, _change(searcher, keeper, scope, identity, fields))
     keeper.forget_vocabulary(scope.user)
     return item
@@ -168,6 +170,8 @@ def _change(
     found = yield from writing.find(searcher.ready, scope, [identity], MEMORIES)
     old = writing.require(found, identity, scope)
     item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
+    if item.order is None and item.content_hash != old.content_hash:
+        yield from _check_unsaid(searcher, item)
     standing = turns.places(found.values())
     if standing:
         yield from turns.rewrite(searcher, keeper, standing, {item.id: item})
@@ -175,3 +179,15 @@ def _change(
     encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
     yield from writing.put(searcher.ready, encoded)
     return item
+
+
+def _check_unsaid(searcher: Searcher, item: MemoryItem) -> Flow[None]:
+    """One text is one memory: two would be refreshed, counted and forgotten apart from each other."""
+    scope = Scope(item.user, item.agent, item.session)
+    same = yield from writing.same_texts(searcher.ready, scope, [item.content_hash])
+    for other in same.values():
+        if other.superseded_by is None:
+            raise InvalidDocument(
+                f"memory {other.id!r} has this very text: update that one and forget({item.id!r}), or remember() the "
+                f"text with supersedes={item.id!r}"
+            )
