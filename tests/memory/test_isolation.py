@@ -23,6 +23,7 @@ from twofold.testing import HashEmbedding
 
 OPERATIONS = int(os.environ.get("TWOFOLD_ISOLATION_OPERATIONS", "200"))
 STEPS = 50
+THOROUGH = 5_000
 
 USERS = ("1", "12", "a.b", "*", "%", "x\ny", "Ada", "ada", "memory:1", "superseded:memory:1")
 # (agent, session): a view without an agent sees those of all agents.
@@ -32,7 +33,7 @@ TAGS = ("infra", "a.b", "*", "Ada")
 
 EXERCISED = {
     "remember", "remember_many", "remember_turns", "recall", "get", "update", "forget", "list", "similar", "around",
-    "log", "logs", "stats", "feedback", "learn", "unlearn", "flush", "for_user",
+    "log", "logs", "stats", "backfill", "feedback", "learn", "unlearn", "flush", "for_user",
 }  # fmt: skip
 NOT_ABOUT_ROWS = {"open", "aopen", "close", "aclose", "knowledge"}
 
@@ -312,6 +313,17 @@ class Isolation(RuleBasedStateMachine):
         assert found.problems == ()
         assert sum(found.types.values()) == found.memories
 
+    @rule(user=users, where=narrow, a=awaited)
+    def backfill(self, user: str, where: Any, a: bool) -> None:
+        who = (self.name(user), *where)
+        bare = {i for i in self.own(who, "memory", "superseded", "log") if hash(i) % 3 == 0}
+        everybody: Any = [i for i in self.owners if hash(i) % 3 == 0]
+        if everybody:
+            CLIENT.delete_vectors("memories", vectors=["bm25"], points=everybody)
+        assert self.call(self.view(user, where), a, "backfill") == len(bare)
+        for owner in {(owner.user, None, None) for owner in self.owners.values()}:
+            self.memory.for_user(owner[0]).backfill()  # or what the others lack would be missed by the next recall
+
     # --- learning ----------------------------------------------------------------------------
 
     @rule(user=users, where=narrow, wanted=ids, query=texts, useful=st.booleans(), a=awaited)
@@ -325,21 +337,28 @@ class Isolation(RuleBasedStateMachine):
         assert view.stats().judgements >= 1
 
     @rule(user=users, where=narrow, a=awaited)
-    def learn_and_unlearn(self, user: str, where: Any, a: bool) -> None:
-        view = self.view(user, where)
-        others = self.learned()
+    def learn(self, user: str, where: Any, a: bool) -> None:
+        who, view = (self.name(user), *where), self.view(user, where)
+        others = {whose: row for whose, row in self.learned().items() if whose != who}
         learned = self.call(view, a, "learn")
         judged = view.stats().judgements
         assert learned is None or 0 < learned.judgements <= judged
+        assert {whose: row for whose, row in self.learned().items() if whose != who} == others
         if learned is not None:
+            assert self.learned()[who] == learned.as_payload()
             assert view.recall("tunnel").alpha == learned.alpha
-        assert self.call(view, a, "unlearn") is (learned is not None or self.name(user) in others)
-        assert self.learned() <= others
 
-    def learned(self) -> set[str]:
+    @rule(user=users, where=narrow, a=awaited)
+    def unlearn(self, user: str, where: Any, a: bool) -> None:
+        who, before = (self.name(user), *where), self.learned()
+        assert self.call(self.view(user, where), a, "unlearn") is (who in before)
+        assert self.learned() == {whose: row for whose, row in before.items() if whose != who}
+
+    def learned(self) -> dict[tuple[Any, ...], Any]:
         points, _ = CLIENT.scroll("memories", limit=100_000, with_payload=True)
         rows = [(point.payload or {})["metadata"] for point in points]
-        return {row["user"] for row in rows if row["shelf"].startswith("learned:")}
+        own = [row for row in rows if row["shelf"].startswith("learned:")]
+        return {(row["user"], row.get("agent"), row.get("session")): row["learned"] for row in own}
 
     @rule(user=users, where=narrow, a=awaited)
     def flush(self, user: str, where: Any, a: bool) -> None:
@@ -370,8 +389,11 @@ Isolation.TestCase.settings = settings(
 @pytest.mark.timeout(3600)
 class TestIsolation(Isolation.TestCase):  # type: ignore[misc, valid-type]
     def runTest(self) -> None:  # noqa: N802 - what unittest calls
+        before = done
         super().runTest()
-        print(f"{done:,} operations")
+        print(f"{done - before:,} operations")
+        if OPERATIONS >= THOROUGH:
+            assert done - before >= THOROUGH, "a thorough run is one of at least so many operations"
 
 
 # --- scopes, told one by one ---------------------------------------------------------------------

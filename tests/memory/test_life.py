@@ -287,6 +287,40 @@ def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
         assert memory.remember(TUNNEL) == identity
 
 
+def test_rows_that_lack_a_vector_get_it(open_memory: Opener) -> None:
+    memory = open_memory(config=MemoryConfig(touch=False))
+    tunnel, cache = memory.remember(TUNNEL, tags=["infra"]), memory.remember("the cache is warm", importance=0.9)
+    hidden = memory.remember("the old cache")
+    memory.remember("the new cache", supersedes=hidden)
+    line = memory.log("a line about zebras")
+    turn = memory.remember_turns(["one hedgehog", "two", "three"], session="monday")
+    before = {item.id: item for item in [*memory.list(superseded=True), *memory.logs()]}
+    bare = [tunnel, hidden, line, turn[1]]
+    memory.raw._call("delete_vectors", vectors=["bm25"], points=[str(i) for i in bare])
+    memory.raw._call("delete_vectors", vectors=["dense"], points=[str(i) for i in (tunnel, cache)])
+    other = memory.for_user(f"bob of {memory.memory.user}")
+    stays = other.remember("bob's own")
+    memory.raw._call("delete_vectors", vectors=["bm25"], points=[str(stays)])
+    assert (memory.stats().without_words, memory.stats().without_meaning) == (2, 2)
+    assert memory.recall("infra", alpha=0.0).ids == []
+    assert memory.backfill() == 5
+    assert (memory.stats().without_words, memory.stats().without_meaning) == (0, 0)
+    assert memory.recall("infra", alpha=0.0).ids == [tunnel]
+    assert memory.recall(TUNNEL, 1, alpha=1.0).ids == [tunnel]
+    assert turn[1] in memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids, "turns with their context"
+    assert [item.id for item in memory.logs("zebras")] == [line]
+    assert {item.id: item for item in [*memory.list(superseded=True), *memory.logs()]} == before
+    assert memory.backfill() == 0
+    assert other.stats().without_words == 1, "nobody else's"
+
+
+def test_what_has_no_words_is_not_counted_as_mended(open_here: Opener) -> None:
+    memory = open_here(config=MemoryConfig(tags_weight=0.0))
+    memory.remember("the of and")
+    assert memory.stats().without_words == 1
+    assert memory.backfill() == 0
+
+
 # --- what something else did to a row ------------------------------------------------------------
 
 

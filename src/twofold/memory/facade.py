@@ -11,7 +11,18 @@ from twofold.errors import InvalidQuery
 from twofold.fusion import FusionLike
 from twofold.index.hybrid import HybridIndex
 from twofold.index.progress import ProgressLike, reporting
-from twofold.memory import forgetting, learning, listing, logs, opening, recalling, remembering, turns, writing
+from twofold.memory import (
+    backfilling,
+    forgetting,
+    learning,
+    listing,
+    logs,
+    opening,
+    recalling,
+    remembering,
+    turns,
+    writing,
+)
 from twofold.memory.config import MemoryConfig
 from twofold.memory.ids import plain, several
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered
@@ -277,6 +288,16 @@ class Memory:
 
     update = blocking(_update)
     aupdate = awaiting(_update)
+
+    def _backfill(self) -> Op[int]:
+        """Encode the memories and log lines that lack a vector, and say how many have all of theirs now.
+
+        `stats()` counts those that lack one: they were written by another program, or before the collection had both.
+        """
+        return lambda s: backfilling.backfill(s, self._keeper, self._scope)
+
+    backfill = blocking(_backfill)
+    abackfill = awaiting(_backfill)
 
     def _forget(
         self,
