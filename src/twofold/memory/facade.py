@@ -219,7 +219,10 @@ class Memory:
     def remember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
     ) -> list[Remembered]:
-        """Store many memories: texts, or mappings with `text` and the fields that `remember` takes."""
+        """Store many memories: texts, or mappings with `text` and the fields that `remember` takes.
+
+        Near-duplicates are not looked for: among many that would take longer than storing them. `similar` finds them.
+        """
         with reporting(memories, progress) as advance:
             return self.index.perform(
                 lambda s: remembering.remember_many(s, self._keeper, self._scope, memories, self._usual_type, advance)
