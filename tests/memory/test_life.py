@@ -17,8 +17,10 @@ from twofold import (
     InvalidDocument,
     InvalidQuery,
     Memory,
+    MemoryConfig,
     MemoryDamaged,
     MemoryNotFound,
+    Turn,
     TwofoldError,
 )
 from twofold.testing import HashEmbedding
@@ -52,6 +54,37 @@ def test_the_same_text_again_is_one_memory_refreshed(open_memory: Opener) -> Non
     assert (item.access_count, item.importance, item.category) == (2, 0.9, "network")
     assert memory.stats().memories == 1
     assert memory.recall("network").ids == [first], "the words of what was added find it"
+
+
+def test_who_is_trusted_less_adds_to_a_memory_and_takes_nothing_over(open_memory: Opener) -> None:
+    memory = open_memory()
+    first = memory.remember(TUNNEL, source="my notes", type="fact", category="infra", metadata={"port": 2333})
+    again = memory.remember(
+        TUNNEL, trust="web", source="evil.example", type="order", category="evil", pinned=True, importance=1.0,
+        tags=["found"], metadata={"port": 666, "seen": True},
+    )  # fmt: skip
+    assert (again, again.is_new) == (first, False)
+    item = memory.get(first)
+    assert (item.trust, item.source, item.type, item.category) == ("user", "my notes", "fact", "infra")
+    assert (item.pinned, item.importance) == (False, 0.5)
+    assert (item.tags, item.metadata) == (("found",), {"port": 2333, "seen": True})
+    assert memory.forget(source="evil.example") == 0
+    assert memory.recall("rathole").ids == [first]
+
+
+def test_only_a_person_vouches_for_what_a_page_said(open_memory: Opener) -> None:
+    memory = open_memory()
+    identity = memory.remember(TUNNEL, trust="web", source="a page")
+    memory.remember(TUNNEL, trust="agent", source="the agent", pinned=True)
+    item = memory.get(identity)
+    assert (item.trust, item.source, item.pinned) == ("web", "a page", True)
+    memory.remember(TUNNEL, trust="user", source="my notes")
+    item = memory.get(identity)
+    assert (item.trust, item.source, item.pinned) == ("user", "my notes", True)
+    memory.remember(TUNNEL, trust="system")
+    memory.remember(TUNNEL, trust="user", source="my notes again")
+    item = memory.get(identity)
+    assert (item.trust, item.source) == ("system", "my notes")
 
 
 def test_composed_and_decomposed_letters_are_the_same_text(open_here: Opener) -> None:
@@ -96,6 +129,38 @@ def test_what_an_update_gives_replaces_what_was_there(open_memory: Opener) -> No
     assert memory.update(identity, tags=[]).tags == ()
 
 
+def test_an_update_can_take_category_and_source_away(open_memory: Opener) -> None:
+    memory = open_memory()
+    identity = memory.remember(TUNNEL, category="network", source="notes.md", tags=["infra"])
+    assert memory.update(identity, importance=0.9).category == "network", "what isn't given stays"
+    item = memory.update(identity, category="", source="")
+    assert (item.category, item.source, item.tags) == (None, None, ("infra",))
+    assert memory.get(identity) == item
+    assert memory.recall("network", alpha=0.0).ids == []
+    assert memory.forget(source="notes.md") == 0
+
+
+def test_an_update_gives_back_what_is_stored(open_here: Opener) -> None:
+    memory = open_here()
+    identity = memory.remember(TUNNEL)
+    assert memory.update(identity, text="Sa\u0303o Paulo") == memory.get(identity)
+
+
+def test_an_update_makes_no_second_memory_of_one_text(open_memory: Opener) -> None:
+    memory = open_memory()
+    first, second = memory.remember(TUNNEL), memory.remember("two")
+    with pytest.raises(InvalidDocument, match=f"memory '{first}' has this very text.*supersedes='{second}'"):
+        memory.update(second, text=TUNNEL)
+    assert memory.get(second).text == "two"
+    assert memory.update(first, text=TUNNEL, importance=0.9).importance == 0.9, "its own text is no other's"
+    memory.for_user(memory.memory.user, agent="a").remember("said by an agent")
+    assert memory.update(second, text="said by an agent").id == second, "another scope's memory is another memory"
+    turn, _ = memory.remember_turns(["yes", "no"], session="s")
+    assert memory.update(turn, text="no").text == "no", "turns may say the same"
+    memory.remember("instead", supersedes=first)
+    assert memory.update(second, text=TUNNEL).text == TUNNEL, "what is hidden is in nobody's way"
+
+
 def test_the_text_of_before_makes_a_second_memory(open_memory: Opener) -> None:
     memory = open_memory()
     first = memory.remember(TUNNEL)
@@ -127,6 +192,28 @@ def test_superseding_hides_and_keeps(open_memory: Opener) -> None:
     again = memory.remember(TUNNEL)
     assert again == old
     assert set(memory.recall("rathole").ids) == {old, new}, "saying it again does"
+
+
+def test_what_was_superseded_is_back_when_the_newer_one_goes(open_memory: Opener) -> None:
+    memory = open_memory()
+    first = memory.remember("the limit is 100", tags=["api"])
+    second = memory.remember("the limit is 250", supersedes=first)
+    third = memory.remember("the limit is 400", supersedes=second)
+    memory.forget(second)
+    assert memory.get(first).superseded_by == third, "it stands behind what is left"
+    assert memory.recall("limit").ids == [third]
+    assert memory.forget(third) == 1
+    assert memory.recall("limit").ids == [first]
+    assert memory.get(first).superseded_by is None
+    assert memory.recall("api").tags == ("api",)
+    assert [item.id for item in memory.list()] == [first]
+    chain = [first]
+    for limit in (250, 400, 500):
+        chain.append(memory.remember(f"the limit is {limit}", supersedes=chain[-1], source="a page"))
+    assert memory.forget(source="a page") == 3
+    assert memory.recall("limit").ids == [first]
+    assert memory.stats(verify=True).problems == ()
+    assert memory.forget(everything=True) == 1
 
 
 def test_superseding_itself_hides_nothing(open_here: Opener) -> None:
@@ -201,6 +288,40 @@ def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
         assert memory.remember(TUNNEL) == identity
 
 
+def test_rows_that_lack_a_vector_get_it(open_memory: Opener) -> None:
+    memory = open_memory(config=MemoryConfig(touch=False))
+    tunnel, cache = memory.remember(TUNNEL, tags=["infra"]), memory.remember("the cache is warm", importance=0.9)
+    hidden = memory.remember("the old cache")
+    memory.remember("the new cache", supersedes=hidden)
+    line = memory.log("a line about zebras")
+    turn = memory.remember_turns(["one hedgehog", "two", "three"], session="monday")
+    before = {item.id: item for item in [*memory.list(superseded=True), *memory.logs()]}
+    bare = [tunnel, hidden, line, turn[1]]
+    memory.raw._call("delete_vectors", vectors=["bm25"], points=[str(i) for i in bare])
+    memory.raw._call("delete_vectors", vectors=["dense"], points=[str(i) for i in (tunnel, cache)])
+    other = memory.for_user(f"bob of {memory.memory.user}")
+    stays = other.remember("bob's own")
+    memory.raw._call("delete_vectors", vectors=["bm25"], points=[str(stays)])
+    assert (memory.stats().without_words, memory.stats().without_meaning) == (2, 2)
+    assert memory.recall("infra", alpha=0.0).ids == []
+    assert memory.backfill() == 5
+    assert (memory.stats().without_words, memory.stats().without_meaning) == (0, 0)
+    assert memory.recall("infra", alpha=0.0).ids == [tunnel]
+    assert memory.recall(TUNNEL, 1, alpha=1.0).ids == [tunnel]
+    assert turn[1] in memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids, "turns with their context"
+    assert [item.id for item in memory.logs("zebras")] == [line]
+    assert {item.id: item for item in [*memory.list(superseded=True), *memory.logs()]} == before
+    assert memory.backfill() == 0
+    assert other.stats().without_words == 1, "nobody else's"
+
+
+def test_what_has_no_words_is_not_counted_as_mended(open_here: Opener) -> None:
+    memory = open_here(config=MemoryConfig(tags_weight=0.0))
+    memory.remember("the of and")
+    assert memory.stats().without_words == 1
+    assert memory.backfill() == 0
+
+
 # --- what something else did to a row ------------------------------------------------------------
 
 
@@ -250,6 +371,60 @@ def test_a_list_names_what_is_damaged_and_fills_up_with_the_rest(open_memory: Op
             break
     assert [item.id for page in pages for item in page] == [*reversed(sound), oldest]
     assert sorted(problem.id for page in pages for problem in page.problems) == sorted(broken), "each is named once"
+
+
+@pytest.mark.parametrize("fusion", ["auto", "weighted"])
+@pytest.mark.parametrize(
+    "odd",
+    [{"access_count": -10}, {"access_count": -3}, {"access_count": 2**63 - 1}, {"importance": 1e308},
+     {"importance": -1e300}, {"importance": 2}, {"order": -1}],
+)  # fmt: skip
+def test_a_number_that_makes_no_sense_spoils_one_row_and_no_recall(
+    open_memory: Opener, odd: dict[str, Any], fusion: str
+) -> None:
+    memory = open_memory()
+    sound, broken = memory.remember("the tunnel at home"), memory.remember("the tunnel abroad")
+    memory.raw.set(broken, **odd)
+    result = memory.recall("tunnel", fusion=fusion, explain=True)
+    assert result.ids == [sound]
+    assert [(problem.id, *odd) for problem in result.problems] == [(broken, next(iter(odd)))]
+    assert f"{next(iter(odd))!r} is {next(iter(odd.values()))}" in result.problems[0].reason
+    assert [item.id for item in memory.list()] == [sound]
+    memory.flush()
+    again = memory.remember("the tunnel abroad")
+    assert sorted(memory.recall("tunnel", fusion=fusion).ids) == sorted([sound, again])
+
+
+def test_turns_go_on_after_an_order_that_makes_no_sense(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    ids = memory.remember_turns(["one", "two"])
+    memory.raw.set(ids[1], order=2**63 - 1)
+    (more,) = memory.remember_turns(["three"])
+    assert memory.get(more).order == 1
+    assert [item.text for item in memory.around(more)] == ["one", "three"]
+
+
+@pytest.mark.parametrize("how", ["gone", "no date"])
+def test_a_memory_without_its_date_is_named_wherever_it_is_left_out(open_memory: Opener, how: str) -> None:
+    memory = open_memory()
+    sound, broken = memory.remember("the tunnel at home"), memory.remember("the tunnel abroad")
+    line, other = memory.log("a line"), memory.log("another line")
+    for identity in (broken, other):
+        if how == "gone":
+            memory.raw.drop(identity, "created")
+        else:
+            memory.raw.set(identity, created="the other day")
+    found = [memory.recall("tunnel"), memory.list(), memory.list(limit=1), memory.list(types="note")]
+    for page in found:
+        assert [getattr(item, "id", item) for item in page] == [sound]
+        assert [problem.id for problem in page.problems] == [broken]
+    assert "'created' is missing" in found[1].problems[0].reason or how == "no date"
+    assert ([item.id for item in memory.logs()], [problem.id for problem in memory.logs().problems]) == (
+        [line],
+        [other],
+    )
+    assert {problem.id for problem in memory.stats(verify=True).problems} == {broken, other}
+    assert memory.list(since="2020-01-01").problems == (), "who can tell when it was"
 
 
 def test_stats_counts_what_is_damaged_when_asked(open_memory: Opener) -> None:
@@ -309,6 +484,102 @@ def test_a_row_that_goes_by_another_id_is_damaged(open_here: Opener) -> None:
     assert memory.recall("rathole").ids == []
     memory.flush()
     assert memory.for_user(f"bob of {memory.memory.user}").get(other).access_count == 0
+
+
+def test_turns_are_trusted_as_their_roles_are(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    turns: list[Any] = [
+        {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "tool", "content": "3"},
+        {"role": "system", "content": "four"}, Turn("five", "Ben"), Turn("six", "Ben", role="AI"), "seven",
+        {"role": "function", "speaker": "weather", "text": "eight"}, Turn("nine", "assistant"),
+    ]  # fmt: skip
+    expected = ["user", "agent", "tool", "system", "user", "agent", "user", "tool", "agent"]
+    assert [memory.get(told).trust for told in memory.remember_turns(turns)] == expected
+    assert {memory.get(told).trust for told in memory.remember_turns(turns, trust="web")} == {"web"}
+    assert memory.recall("two", min_trust="user", alpha=0.0, filter={"speaker": "assistant"}).ids == []
+
+
+def test_messages_in_parts_and_without_text_are_taken_as_they_are(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    picture = {"type": "image_url", "image_url": {"url": "data:…"}}
+    told = memory.remember_turns(
+        [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "what is"}, picture, {"type": "text", "text": "this?"}],
+            },
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+            {"role": "assistant", "tool_calls": [{"id": "1"}]},
+            {"role": "assistant", "content": ""},
+            {"role": "user", "content": [picture]},
+            {"role": "assistant", "content": ["a", "hedgehog"]},
+        ]
+    )
+    assert [memory.get(each).text for each in told] == ["what is\nthis?", "a\nhedgehog"]
+    assert [memory.get(each).order for each in told] == [0, 1]
+
+
+def test_no_turn_is_taken_for_another_however_histories_are_given(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    timed = Turn("shall we?", "ada", datetime(2024, 5, 1, tzinfo=timezone.utc))
+    ok = Turn("ok", "ben")
+    calls = [memory.remember_turns(turns) for turns in ([timed], [timed, ok], [ok], [ok, timed, ok, timed])]
+    assert [[told.is_new for told in call] for call in calls] == [[True], [False, True], [True], [True, False] * 2]
+    assert [item.text for item in memory.around(calls[0][0], after=9)] == ["shall we?", *["ok"] * 4]
+    assert [item.order for item in memory.around(calls[0][0], after=9)] == [0, 1, 2, 3, 4]
+
+
+SECRET = ["good morning", "how are you?", "my code is hedgehog", "noted", "see you", "what else?", "nothing more"]
+
+
+@pytest.mark.parametrize("how", ["id", "filter", "superseded", "damaged"])
+def test_a_turn_that_goes_leaves_nothing_with_its_neighbours(open_memory: Opener, how: str) -> None:
+    memory = open_memory(session="monday")
+    ids = memory.remember_turns(SECRET)
+    plain = memory.for_user(memory.memory.user, session="tuesday")
+    others = plain.remember_turns(SECRET)
+    assert len(memory.recall("hedgehog", alpha=0.0, min_score=0.0)) == 5, "each side lends to two"
+    before = len(memory.recall("how noted", alpha=0.0, min_score=0.0))
+    if how == "id":
+        memory.forget(ids[2])
+    elif how == "filter":
+        assert memory.forget(filter={"order": 2}) == 1
+    elif how == "damaged":
+        memory.raw.set(ids[2], text="tampered")
+        memory.forget(ids[2])
+    else:
+        memory.remember("the code was told", supersedes=ids[2])
+    assert memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids == []
+    assert len(memory.recall("how noted", alpha=0.0, min_score=0.0)) >= before - 1, (
+        "the others still lend to each other"
+    )
+    assert len(plain.recall("hedgehog", alpha=0.0, min_score=0.0)) == 5
+    assert memory.stats(verify=True).problems == ()
+    plain.forget([others[1], others[2], others[3]])
+    assert plain.recall("hedgehog noted", alpha=0.0, min_score=0.0).ids == []
+    plain.forget(others[0])
+    assert plain.recall("morning", alpha=0.0, min_score=0.0).ids == [], "far neighbours are neighbours too"
+
+
+def test_a_turn_that_is_back_lends_to_its_neighbours_again(open_memory: Opener) -> None:
+    memory = open_memory(session="monday")
+    ids = memory.remember_turns(SECRET)
+    note = memory.remember("instead", supersedes=ids[2])
+    memory.update(ids[2], importance=0.9)
+    assert memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids == [], "an update of what is hidden lends nothing"
+    memory.forget(note)
+    found = memory.recall("hedgehog", alpha=0.0, min_score=0.0).ids
+    assert found[0] == ids[2]
+    assert sorted(found) == sorted(ids[:5])
+
+
+def test_what_is_said_again_after_it_was_forgotten_was_never_recalled(open_memory: Opener) -> None:
+    memory = open_memory()
+    first, other = memory.remember(TUNNEL), memory.remember("another tunnel")
+    memory.recall("tunnels")
+    memory.forget(first)
+    again = memory.remember(TUNNEL)
+    assert (memory.get(again).access_count, memory.get(other).access_count) == (0, 1)
 
 
 def test_turns_go_on_around_a_damaged_one(open_memory: Opener) -> None:
@@ -385,6 +656,41 @@ def test_a_day_of_the_log_with_and_without_a_query(open_memory: Opener) -> None:
     assert memory.get(lines[0]).type == "log"
 
 
+def test_the_log_is_searched_whole_and_shown_newest_first(open_memory: Opener) -> None:
+    memory = open_memory(config=MemoryConfig(min_score=0.9, min_trust="system", depth=10))
+    start = datetime(2024, 2, 1, tzinfo=timezone.utc)
+    short = [memory.log("tunnel", created=start + timedelta(minutes=n)) for n in range(20)]
+    long = [
+        memory.log(f"number {n}: one more look at the tunnels and at much else", created=start + timedelta(hours=n + 1))
+        for n in range(20)
+    ]
+    memory.log("bread", created=start + timedelta(days=9))
+    newest = [*reversed(long), *reversed(short)]
+    assert [line.id for line in memory.logs("tunnel", limit=5)] == newest[:5]
+    assert [line.id for line in memory.logs("tunnel bread", limit=50)][1:] == newest
+    seen, after = [], None
+    while True:
+        page = memory.logs("tunnel", limit=7, after=after)
+        seen += [line.id for line in page]
+        after = page.next
+        if after is None:
+            break
+    assert seen == newest
+    assert memory.logs("the of").items == memory.logs("").items == memory.logs("zebra").items == ()
+
+
+def test_the_log_is_searched_without_the_lexical_model_too(open_here: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = open_here()
+    lines = [memory.log(f"tunnel number {n}", created=f"2024-02-{20 + n}") for n in range(3)]
+    memory.log("bread")
+
+    def fails(*_: Any) -> Any:
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr("twofold.encoders.bm25.BM25.embed_query", fails)
+    assert [line.id for line in memory.logs("Tunnel!")] == lines[::-1]
+
+
 # --- bad input -----------------------------------------------------------------------------------
 
 HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
@@ -423,6 +729,14 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         ),
         (lambda m, i: m.remember_turns(["x"]), InvalidQuery, "which"),
         (lambda m, i: m.remember_turns(["x", ""], session="s"), InvalidDocument, "document 1"),
+        (lambda m, i: m.remember_turns("hello", session="s"), InvalidDocument, "wrap a single one"),
+        (
+            lambda m, i: m.remember_turns({"role": "user", "content": "x"}, session="s"),
+            InvalidDocument,
+            "wrap a single",
+        ),
+        (lambda m, i: m.remember_turns([{"role": "user", "txet": "x"}], session="s"), InvalidDocument, "document 0"),
+        (lambda m, i: m.remember_turns([Turn("x", role=" ")], session="s"), InvalidDocument, "role must be"),
         (lambda m, i: m.remember_turns(["x", "\udfff"], session="s"), InvalidDocument, "document 1"),
         (lambda m, i: m.remember_turns([{"content": "x", "role": 5}], session="s"), InvalidDocument, "speaker"),
         (lambda m, i: m.remember_turns([{"content": "x", "time": "soon"}], session="s"), InvalidDocument, "time must"),
@@ -458,7 +772,8 @@ HUGE = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
         (lambda m, i: m.list(limit=0), InvalidQuery, "limit must be"),
         (lambda m, i: m.list(after="nonsense"), InvalidQuery, "after must be"),
         (lambda m, i: m.list(after="WyIyMDI0LTAxLTAxIixbIngiXV0="), InvalidQuery, "after must be"),
-        (lambda m, i: m.logs("x", after="y"), InvalidQuery, "without a query"),
+        (lambda m, i: m.logs("x", after="y"), InvalidQuery, "after must be"),
+        (lambda m, i: m.logs(5), InvalidQuery, "must be a string"),
         (lambda m, i: m.log(""), InvalidDocument, "a text with something in it"),
         (lambda m, i: m.feedback(" ", i), InvalidQuery, "about a query"),
         (lambda m, i: m.feedback("x", "nonsense"), MemoryNotFound, "nonsense"),

@@ -198,10 +198,23 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def bob(memory: Memory) -> Memory:
+    """Somebody else with the same words, and with those that hostile queries are made of."""
+    opened = memory.for_user("bob")
+    opened.remember_many([*MEMORIES, *(query[:1000] for query in HOSTILE if query.strip())])
+    return opened
+
+
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
-def test_query_strings_do_no_harm(memory: Memory, query: str) -> None:
+def test_query_strings_do_no_harm(memory: Memory, bob: Memory, query: str) -> None:
     result = memory.recall(query)
-    assert all(hit.memory.user == "ada" for hit in result)
+    own, his = memory.stats().memories, bob.stats().memories
+    for found in (result, *(memory.recall(query, 50, alpha=alpha, min_score=0.0) for alpha in (0.0, 0.5, 1.0))):
+        assert all(hit.memory.user == "ada" for hit in found)
+        assert {hit.text for hit in found} <= {memory["text"] for memory in MEMORIES}
+    assert all(hit.memory.user == "bob" for hit in bob.recall(query, 50, min_score=0.0))
+    assert (memory.stats().memories, bob.stats().memories) == (own, his)
     if "redis" in query and len(query) < 100:
         assert "redis" in result[0].text.lower()
 

@@ -157,7 +157,7 @@ def set_payload(collection: str, key: str, payload: dict[str, Any], which: Seque
 
 
 def page(
-    collection: str, where: models.Filter | None, limit: int, offset: Any
+    collection: str, where: models.Filter | None, limit: int, offset: Any, *, only: Sequence[str] | None = None
 ) -> Flow[tuple[list[models.Record], Any]]:
     """Some of the points that match a filter, and where to go on; None at the end."""
     found: tuple[list[models.Record], Any] = yield Call(
@@ -167,7 +167,7 @@ def page(
             "scroll_filter": where,
             "limit": limit,
             "offset": offset,
-            "with_payload": True,
+            "with_payload": True if only is None else list(only),
             "with_vectors": False,
         },
     )

@@ -37,11 +37,13 @@ class Capabilities:
 
     optimizes: bool = False
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
+    shared: bool = False
+    """Others may write to it as well, so that what was read goes out of date."""
     at_hand: bool = False
     """So near that to ask twice is cheaper than to ask for more."""
 
 
-SERVER = Capabilities(versioned=True, indexes=True, threads=True)
+SERVER = Capabilities(versioned=True, indexes=True, threads=True, shared=True)
 EMBEDDED = Capabilities(versioned=False, indexes=True, threads=True, optimizes=True)
 LOCAL_MODE = Capabilities(versioned=False, indexes=False, threads=False)
 
@@ -61,6 +63,11 @@ class Connection(ABC):
         self.location = location
         self.capabilities = capabilities
         self.closed = False
+
+    @property
+    def store(self) -> object:
+        """What all connections to one engine have in common, where they can tell."""
+        return self
 
     def begin(self) -> Caller:
         """What executes the requests of one call of the index."""
@@ -108,10 +115,15 @@ class SyncConnection(Connection):
     """A `QdrantClient`; awaiting callers are served from a thread."""
 
     def __init__(self, client: QdrantClient, location: str, *, owned: bool) -> None:
-        super().__init__(location, capabilities_of(client))
+        capabilities = capabilities_of(client)
+        super().__init__(location, capabilities if owned else replace(capabilities, shared=True))
         self._client = client
         self._owned = owned
         self._lock = None if self.capabilities.threads else _lock_for(client)
+
+    @property
+    def store(self) -> object:
+        return self._client
 
     def _send(self, call: Call) -> Any:
         method = getattr(self._client, call.method)
@@ -152,8 +164,12 @@ class AsyncConnection(Connection):
     """The user's `AsyncQdrantClient`: only the async methods of the index can use it."""
 
     def __init__(self, client: AsyncQdrantClient, location: str) -> None:
-        super().__init__(location, capabilities_of(client))
+        super().__init__(location, replace(capabilities_of(client), shared=True))
         self._client = client
+
+    @property
+    def store(self) -> object:
+        return self._client
 
     def _send(self, call: Call) -> Any:
         raise ConfigError(

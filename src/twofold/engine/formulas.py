@@ -170,12 +170,20 @@ def _age(recency: Recency, now: str) -> models.ExpDecayExpression:
 
 
 def _popularity(weight: float) -> Any:
-    """1 + weight · count / (count + 10), with one look at the count."""
-    return _sum(1 + weight, _division(div=_division_params(left=-10.0 * weight, right=_sum(_COUNT, 10.0))))
+    """1 + weight · count / (count + 10), with one look at the count. A damaged one must not divide by 0."""
+    count = _absolute(abs=_COUNT)
+    return _sum(1 + weight, _division(div=_division_params(left=-10.0 * weight, right=_sum(count, 10.0))))
 
 
 def _importance(weight: float) -> Any:
-    return _sum(1 - weight, _times(2 * weight, _IMPORTANCE))
+    return _sum(1 - weight, _times(2 * weight, _from_0_to_1(_IMPORTANCE)))
+
+
+def _from_0_to_1(key: str) -> models.LinDecayExpression:
+    """1 - |1 - x|, and 0 where that is less: x itself from 0 to 1. A damaged one must not make the score infinite."""
+    return models.LinDecayExpression(
+        lin_decay=models.DecayParamsExpression(x=key, target=1.0, scale=_HALF_LIFE, midpoint=_HALF_LIFE)
+    )
 
 
 def _by_type(usual: float, own: Mapping[str, float]) -> Any:

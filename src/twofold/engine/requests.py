@@ -43,6 +43,13 @@ class Probe:
         return {"query": self.vector.tolist(), "using": DENSE}
 
 
+def newest_found(probe: Probe, where: models.Filter | None, depth: int, key: str, limit: int) -> models.QueryRequest:
+    """What a leg finds, however well it matches, those with the latest date first."""
+    leg = _prefetch(**probe.vector_query(), filter=where, limit=depth)
+    order = models.OrderBy(key=key, direction=models.Direction.DESC)
+    return _request(prefetch=[leg], query=models.OrderByQuery(order_by=order), limit=limit, with_payload=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How hard the dense leg searches its graph."""

@@ -147,6 +147,11 @@ class HybridIndex:
         return self._wish.collection
 
     @property
+    def store(self) -> object:
+        """What all indexes on one client have in common."""
+        return self._connection.store
+
+    @property
     def closed(self) -> bool:
         """It has been closed, and can't be used any more."""
         return self._connection.closed

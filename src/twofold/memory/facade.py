@@ -11,7 +11,18 @@ from twofold.errors import InvalidQuery
 from twofold.fusion import FusionLike
 from twofold.index.hybrid import HybridIndex
 from twofold.index.progress import ProgressLike, reporting
-from twofold.memory import forgetting, learning, listing, logs, opening, recalling, remembering, turns, writing
+from twofold.memory import (
+    backfilling,
+    forgetting,
+    learning,
+    listing,
+    logs,
+    opening,
+    recalling,
+    remembering,
+    turns,
+    writing,
+)
 from twofold.memory.config import MemoryConfig, changed
 from twofold.memory.ids import plain, several
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered
@@ -80,7 +91,7 @@ class Memory:
         index = HybridIndex.open(
             location, plan.collection, dense=dense, sparse=sparse, language=language, settings=plan.settings, **options
         )
-        memory = cls(Keeper(index, plan.config), plan.scope, kind)
+        memory = cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
         if not index.awaited_only:
             with opening.closed_on_error(index):
                 index.perform(lambda searcher: opening.complete(searcher, plan.settings))
@@ -110,7 +121,7 @@ class Memory:
         )
         with opening.closed_on_error(index):
             await index.aperform(lambda searcher: opening.complete(searcher, plan.settings))
-        return cls(Keeper(index, plan.config), plan.scope, kind)
+        return cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
         """Another user's view of the same store. Closing one view closes the store for all."""
@@ -213,7 +224,10 @@ class Memory:
     def remember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
     ) -> list[Remembered]:
-        """Store many memories: texts, or mappings with `text` and the fields that `remember` takes."""
+        """Store many memories: texts, or mappings with `text` and the fields that `remember` takes.
+
+        Near-duplicates are not looked for: among many that would take longer than storing them. `similar` finds them.
+        """
         with reporting(memories, progress) as advance:
             return self.index.perform(
                 lambda s: remembering.remember_many(s, self._keeper, self._scope, memories, self._usual_type, advance)
@@ -242,15 +256,16 @@ class Memory:
 
         Args:
             turns_: `Turn`s, texts, or mappings as chat models have them (`role`, `content`). A turn that carries its
-                time is stored once, however often it is given.
+                time is stored once, however often it is given. Messages without text are left out.
             session: Which conversation; not needed if the memory was opened for one.
             source: Where it comes from.
-            trust: Who says so, as for `remember`.
+            trust: Who says so, as for `remember`. If not given it follows from the role of each turn: "assistant" is
+                an agent, "tool" a tool, "system" the system, and everybody else a user.
             tags: For all of the turns.
             metadata: For all of the turns.
         """
         scope = self._session_scope(session)
-        checked = [turns.as_turn(turn, place) for place, turn in enumerate(turns_)]
+        checked = turns.as_turns(turns_)
         fields = {"source": source, "trust": trust, "tags": tags, "metadata": metadata}
         return lambda s: turns.remember_turns(s, self._keeper, scope, checked, fields)
 
@@ -271,12 +286,26 @@ class Memory:
         pinned: bool | None = None,
         importance: float | None = None,
     ) -> Op[MemoryItem]:
-        """Change a memory and encode it anew. What is given replaces what was there; the rest stays."""
+        """Change a memory and encode it anew. What is given replaces what was there; the rest stays.
+
+        An empty list takes all tags away, an empty text the category or the source. The text of another memory is an
+        error: it would be two memories that say the same.
+        """
         changes = _fields(locals(), _UPDATED)
         return lambda s: remembering.update(s, self._keeper, self._scope, plain(id), text, changes)
 
     update = blocking(_update)
     aupdate = awaiting(_update)
+
+    def _backfill(self) -> Op[int]:
+        """Encode the memories and log lines that lack a vector, and say how many have all of theirs now.
+
+        `stats()` counts those that lack one: they were written by another program, or before the collection had both.
+        """
+        return lambda s: backfilling.backfill(s, self._keeper, self._scope)
+
+    backfill = blocking(_backfill)
+    abackfill = awaiting(_backfill)
 
     def _forget(
         self,
@@ -286,7 +315,11 @@ class Memory:
         source: str | None = None,
         everything: bool = False,
     ) -> Op[int]:
-        """Delete memories by id, by filter, all of one source, or everything of this user; says how many there were."""
+        """Delete memories by id, by filter, all of one source, or everything of this user; says how many there were.
+
+        It works on this collection alone: what the user has in `knowledge()` is forgotten by its own
+        `knowledge().forget(everything=True)`. What a forgotten memory had superseded is there again.
+        """
         return lambda s: forgetting.forget(s, self._keeper, self._scope, ids, filter, source, everything)
 
     forget = blocking(_forget)
@@ -444,7 +477,7 @@ class Memory:
             since: From this moment on.
             until: Up to this moment; a day counts to its end.
             limit: How many at most.
-            after: The `next` of the page before; without a query only.
+            after: The `next` of the page before.
         """
         return lambda s: logs.logs(s, self._keeper, self._scope, query, day, since, until, limit, after)
 

@@ -10,16 +10,21 @@ from qdrant_client import models
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
+from twofold.engine.layout import METADATA_KEY, Stored, metadata_key
 from twofold.errors import InvalidQuery
 from twofold.filters import Node, matches_all
-from twofold.filters.nodes import Equals
+from twofold.filters.nodes import AnyOf, Equals
 from twofold.index.searching import Searcher
+from twofold.memory import listing, turns
 from twofold.memory.fields import condition
 from twofold.memory.ids import is_memory_id, several
 from twofold.memory.keeper import Keeper
+from twofold.memory.layout import damage, to_item
 from twofold.memory.learning import drop_orphans
 from twofold.memory.scope import EVERYTHING, Scope, Shelf
 
+_AT_ONCE = 256
+_NEEDED = tuple(map(metadata_key, ("shelf", "user", "agent", "session", "order", "superseded_by")))
 _SHELVES: tuple[Shelf, ...] = ("memory", "superseded", "log")
 
 
@@ -37,9 +42,10 @@ def forget(
     if sum(ways) != 1:
         raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
     where = _where(scope, ids, given, source, everything)
-    counted = compile_filter(scope.where(_SHELVES)) if everything else where
-    number = yield from keeper.alone(scope.user, _delete(searcher, where, counted))
+    number = yield from keeper.alone(scope.user, _delete(searcher, keeper, scope, where))
     yield from drop_orphans(searcher.ready, scope)
+    keeper.count(deleted=number)
+    searcher.ready.nature.changed(number)
     keeper.forget_vocabulary(scope.user)
     return number
 
@@ -58,7 +64,41 @@ def _where(
     return compile_filter(scope.where(_SHELVES, node))
 
 
-def _delete(searcher: Searcher, where: models.Filter, counted: models.Filter) -> Flow[int]:
-    number = yield from calls.count(searcher.ready.collection, counted)
+def _delete(searcher: Searcher, keeper: Keeper, scope: Scope, where: models.Filter) -> Flow[int]:
+    """What others hold of these rows goes first: if that fails, nothing is deleted, and who tries again gets it all."""
+    rows = yield from listing.matching(searcher.ready, where, only=_NEEDED)
+    gone = [row for row in rows if scope.holds(row.metadata, _SHELVES)]
+    yield from turns.rewrite(searcher, keeper, turns.places(gone))
+    yield from _restore(searcher, keeper, scope, gone)
     yield from calls.delete(searcher.ready.collection, where)
-    return number
+    keeper.toucher.touches.drop(scope.user, [row.point for row in gone])
+    return len(gone)
+
+
+def _restore(searcher: Searcher, keeper: Keeper, scope: Scope, gone: Sequence[Stored]) -> Flow[None]:
+    """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
+    heirs = {row.point: row.metadata.get("superseded_by") for row in gone}
+    ids = list(heirs)
+    for some in (ids[place : place + _AT_ONCE] for place in range(0, len(ids), _AT_ONCE)):
+        hidden = yield from listing.everything(
+            searcher.ready, scope.where(("superseded",), AnyOf("superseded_by", tuple(some)))
+        )
+        for row in hidden:
+            if row.point not in heirs:
+                yield from _put_behind(searcher, keeper, scope, row, _heir(row, heirs))
+
+
+def _heir(row: Stored, heirs: Mapping[str, str | None]) -> str | None:
+    """The first that stays, in the chain of those that replaced each other."""
+    by: str | None = row.metadata.get("superseded_by")
+    for _ in range(len(heirs)):  # a chain that something else closed to a ring has no end
+        by = heirs.get(by, by) if by else by
+    return None if by in heirs else by
+
+
+def _put_behind(searcher: Searcher, keeper: Keeper, scope: Scope, row: Stored, by: str | None) -> Flow[None]:
+    fields = {"superseded_by": by, "shelf": scope.label("superseded" if by else "memory")}
+    yield from calls.set_payload(searcher.ready.collection, METADATA_KEY, fields, [row.point])
+    if by is None and damage(row) is None:  # a turn that is back lends itself to its neighbours again
+        back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
+        yield from turns.rewrite(searcher, keeper, turns.places([back]), {row.point: to_item(back)})

@@ -19,6 +19,7 @@ from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory import learned, touching, vocabulary
+from twofold.memory.common import View, common_of, stripe
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import MemoryItem
 from twofold.memory.scope import Scope
@@ -28,8 +29,6 @@ from twofold.signals.matching import Stemmer
 log = logging.getLogger("twofold.memory")
 
 T = TypeVar("T")
-_STRIPES = 64
-_MOST_VIEWS = 1000
 _PATIENCE = 30.0
 _POLL = 0.002
 
@@ -43,13 +42,16 @@ class Keeper:
         """All that share the connection: closing one closes all, so each must write down what is pending."""
         self.config = config
         self.search = _search(config)
-        self._vocabularies: dict[Scope, Vocabulary] = {}
-        self._changes = [0] * _STRIPES
-        self._guard = Lock()
-        self._locks = [Lock() for _ in range(_STRIPES)]
+        self._common = common_of(index)
+        self._locks = self._common.locks
         touches = touching.Touches()
         # Holds the index, not the keeper: what runs when the interpreter ends must not keep all of this alive.
         self.toucher = touching.Toucher(touches, partial(_write_touches, index, touches, self._locks))
+
+    def anew_for(self, user: str) -> Keeper:
+        """As it was just opened: what this process knows of the user may be from before something else wrote."""
+        self.forget_vocabulary(user)
+        return self
 
     def beside(self, collection: str, config: MemoryConfig, settings: CollectionSettings) -> Keeper:
         """The keeper of another collection at the same place; asked again, the same one."""
@@ -69,42 +71,33 @@ class Keeper:
 
     def vocabulary(self, searcher: Searcher, scope: Scope) -> Flow[Vocabulary]:
         """What a scope's memories have, read once and kept in step."""
-        known = self._vocabularies.get(scope)
-        if known is None or known.outdated(shared=searcher.ready.engine.versioned):
-            ready, config, changes = searcher.ready, self.config, self._changes[_stripe(scope.user)]
-            known = yield from vocabulary.read(ready, scope, config.fields, stemmer(ready), typos=config.typos)
+        ready, common = searcher.ready, self._common
+        view = View(scope, tuple(self.config.fields), self.config.typos)
+        known = common.known(view)
+        if known is None or known.outdated(shared=ready.engine.shared):
+            changes = common.changes(scope.user)
+            known = yield from vocabulary.read(
+                ready, scope, view.fields, stemmer(ready), common.tally, typos=view.typos
+            )
             known.learned = yield from learned.read(ready, scope)
-            with self._guard:
-                if self._changes[_stripe(scope.user)] == changes:  # else it may lack what was written meanwhile
-                    self._vocabularies.pop(scope, None)
-                    self._vocabularies[scope] = known
-                while len(self._vocabularies) > _MOST_VIEWS:
-                    self._vocabularies.pop(next(iter(self._vocabularies)))
+            common.keep(view, known, changes)
         return known
 
     def forget_vocabulary(self, user: str) -> None:
         """Memories of a user are gone or have changed: what is left must be read anew."""
-        with self._guard:
-            self._changes[_stripe(user)] += 1
-            for scope in [scope for scope in self._vocabularies if scope.user == user]:
-                del self._vocabularies[scope]
+        self._common.forget(user)
 
     def learn(self, items: Sequence[MemoryItem], new: int) -> None:
         """Memories of one scope were written, some of them new: the views that can see them know their words."""
-        if not items:
-            return
-        whose = (items[0].user, items[0].agent, items[0].session)
-        with self._guard:
-            self._changes[_stripe(whose[0])] += 1
-            for scope, known in self._vocabularies.items():
-                if scope.sees(*whose):
-                    known.memories += new
-                    for item in items:
-                        known.learn(item)
+        self._common.learn(items, new)
+
+    def count(self, *, added: int = 0, deleted: int = 0) -> None:
+        """Rows were added or deleted whose words no view has to know."""
+        self._common.count(added=added, deleted=deleted)
 
     def alone(self, user: str, flow: Flow[T]) -> Flow[T]:
         """Nobody else of this process changes this user's memories meanwhile."""
-        return alone(self._locks[_stripe(user)], flow)
+        return alone(self._locks[stripe(user)], flow)
 
     def touched(self, user: str, ids: Sequence[str]) -> None:
         """Memories were recalled. That is written down in a moment, in nobody's way."""
@@ -156,11 +149,6 @@ def _search(config: MemoryConfig) -> SearchConfig:
     )
 
 
-def _stripe(user: str) -> int:
-    """Which of the locks is this user's; some users share one."""
-    return hash(user) % _STRIPES
-
-
 def alone(lock: Lock, flow: Flow[T]) -> Flow[T]:
     """Run a flow while holding a lock. Generators let go of it also when they are dropped half way."""
     yield Work(partial(_acquire, lock), partial(_acquire_awaiting, lock))
@@ -173,7 +161,7 @@ def alone(lock: Lock, flow: Flow[T]) -> Flow[T]:
 def write_touches(ready: Ready, touches: touching.Touches, locks: list[Lock]) -> Flow[None]:
     """Write down all recalls that are pending."""
     for user in touches.users():
-        yield from alone(locks[_stripe(user)], touching.write(ready, user, touches))
+        yield from alone(locks[stripe(user)], touching.write(ready, user, touches))
 
 
 def _write_touches(index: HybridIndex, touches: touching.Touches, locks: list[Lock]) -> None:

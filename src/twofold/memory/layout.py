@@ -25,6 +25,7 @@ INDEXES = {
     "source": "keyword",
     "trust": "keyword",
     "content_hash": "keyword",
+    "superseded_by": "keyword",
     "words": "keyword",
     "created": "datetime",
     "updated": "datetime",
@@ -35,7 +36,9 @@ INDEXES = {
 }
 """Payload indexes for everything that is filtered, counted, sorted or computed with: nothing is read row by row."""
 
-OWN_FIELDS = frozenset({*INDEXES, "user", "last_accessed", "superseded_by", "speaker", "metadata"})
+OWN_FIELDS = frozenset({*INDEXES, "user", "last_accessed", "speaker", "metadata"})
+MOST = 2**53
+"""The largest number that every engine and every language keeps exactly."""
 _SHORTEST = 4
 _MOST_WORDS = 256
 
@@ -136,18 +139,18 @@ def to_item(stored: Stored) -> MemoryItem:
             source=_of(fields, "source", str, None),
             trust=_of(fields, "trust", str),
             pinned=_of(fields, "pinned", bool, False),
-            importance=_of(fields, "importance", (int, float), 0.5),
-            created=_moment(fields, "created"),
-            updated=_moment(fields, "updated"),
+            importance=_within(0, 1, _of(fields, "importance", (int, float), 0.5), "importance"),
+            created=_moment(fields, "created", _MISSING),
+            updated=_moment(fields, "updated", _MISSING),
             last_accessed=_moment(fields, "last_accessed"),
-            access_count=_of(fields, "access_count", int, 0),
+            access_count=_within(0, MOST, _of(fields, "access_count", int, 0), "access_count"),
             content_hash=_of(fields, "content_hash", str, ""),
             superseded_by=_of(fields, "superseded_by", str, None),
             user=_of(fields, "user", str),
             agent=_of(fields, "agent", str, None),
             session=_of(fields, "session", str, None),
             speaker=_of(fields, "speaker", str, None),
-            order=_of(fields, "order", int, None),
+            order=_within(0, MOST, _of(fields, "order", int, None), "order"),
         )
     except (TypeError, ValueError) as error:
         raise Unreadable(str(error)) from error
@@ -165,6 +168,13 @@ def _of(fields: Mapping[str, Any], name: str, kind: Any, default: Any = _MISSING
     return value
 
 
+def _within(low: float, high: float, value: Any, name: str) -> Any:
+    """What lies outside can't be computed with: one such row would spoil the answer for all the others."""
+    if value is not None and not low <= value <= high:
+        raise ValueError(f"its field {name!r} is {value}, and not from {low} to {high}")
+    return value
+
+
 def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = tuple(_of(fields, name, list, []))
     if not all(isinstance(value, str) for value in values):
@@ -172,8 +182,8 @@ def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return values
 
 
-def _moment(fields: Mapping[str, Any], name: str) -> datetime | None:
-    value = _of(fields, name, str, None)
+def _moment(fields: Mapping[str, Any], name: str, default: Any = None) -> datetime | None:
+    value = _of(fields, name, str, default)
     return None if value is None else as_moment(value, name)
 
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from qdrant_client import models
@@ -15,9 +15,10 @@ from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
+from twofold.engine.requests import Probe, newest_found
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
-from twofold.filters.nodes import Between
+from twofold.filters.nodes import Between, Not
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory.ids import is_memory_id
@@ -29,6 +30,7 @@ from twofold.results import Problem
 
 _MOST = 10_000
 _AT_ONCE = 256
+_EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def newest(
@@ -38,30 +40,54 @@ def newest(
     conditions: Sequence[Node | None],
     limit: int,
     after: str | None,
+    probe: Probe | None = None,
 ) -> Flow[MemoryPage]:
-    """One page of memories, newest first. Rows that can't be read are named, and take no place."""
+    """One page of memories, or of those that a leg finds, newest first.
+
+    Rows that can't be read are named, and take no place.
+    """
     check_limit(limit)
     moment, seen = _read_cursor(after)
     bound = None if moment is None else Between("created", lte=moment)
     where = compile_filter(scope.where(shelves, *conditions, bound))
     if seen:
         where = models.Filter(must=[where], must_not=[models.HasIdCondition(has_id=list(seen))])
-    stored, page = yield from _readable_page(ready, where, limit)
-    items, problems = split(page)
+    stored, page = yield from _readable_page(ready, where, limit, probe)
+    undated = (yield from _undated(ready, scope, shelves, conditions)) if after is None else []
+    items, problems = split([*page, *undated])
     more = _cursor(page, moment, seen) if len(stored) > len(page) else None
     return MemoryPage(tuple(sorted(items, key=newest_first)), more, problems)
 
 
-def _readable_page(ready: Ready, where: models.Filter, limit: int) -> Flow[tuple[list[Stored], list[Stored]]]:
+def _undated(
+    ready: Ready, scope: Scope, shelves: Sequence[Shelf], conditions: Sequence[Node | None]
+) -> Flow[list[Stored]]:
+    """Rows without a date, which an engine leaves out where it goes by the date."""
+    return (yield from everything(ready, scope.where(shelves, *conditions, Not(Between("created", gte=_EARLIEST)))))
+
+
+def _readable_page(
+    ready: Ready, where: models.Filter, limit: int, probe: Probe | None
+) -> Flow[tuple[list[Stored], list[Stored]]]:
     """Rows, and as many of the first of them as it takes for `limit` that can be read."""
     wanted = limit + 1
     while True:
-        rows = yield from calls.newest(ready.collection, where, metadata_key("created"), wanted)
-        stored = [from_point(row) for row in rows]
+        stored = yield from _newest_rows(ready, where, wanted, probe)
         fit = [place for place, row in enumerate(stored, 1) if damage(row) is None]
         if len(fit) >= limit or len(stored) < wanted:
             return stored, stored[: fit[limit - 1]] if len(fit) >= limit else stored
         wanted *= 2
+
+
+def _newest_rows(ready: Ready, where: models.Filter, wanted: int, probe: Probe | None) -> Flow[list[Stored]]:
+    key = metadata_key("created")
+    if probe is None:
+        rows = yield from calls.newest(ready.collection, where, key, wanted)
+        return [from_point(row) for row in rows]
+    # The leg has to bring all that it finds: the newest may match worst.
+    most = yield from calls.count(ready.collection, where)
+    found = yield from calls.query(ready.collection, [newest_found(probe, where, max(most, 1), key, wanted)])
+    return [from_point(row) for row in found[0]]
 
 
 def check_limit(limit: object) -> None:
@@ -119,10 +145,15 @@ def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
 
 def everything(ready: Ready, where: Node) -> Flow[list[Stored]]:
     """All rows that match, whatever their state."""
+    return (yield from matching(ready, compile_filter(where)))
+
+
+def matching(ready: Ready, where: models.Filter, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
+    """All rows that match, or only some fields of them."""
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, compile_filter(where), _AT_ONCE, offset)
+        points, offset = yield from calls.page(ready.collection, where, _AT_ONCE, offset, only=only)
         rows += [from_point(point) for point in points]
         if offset is None:
             return rows

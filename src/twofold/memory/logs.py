@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from twofold.engine.flow import Flow
+from twofold.encoders.base import Sparse
+from twofold.engine.flow import Flow, Work
+from twofold.engine.requests import Probe
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
+from twofold.filters.nodes import AnyOf
+from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory import listing, writing
 from twofold.memory.items import MemoryPage
 from twofold.memory.keeper import Keeper
-from twofold.memory.recalling import Recall, between, latest, moment, recall
+from twofold.memory.recalling import between, moment
 from twofold.memory.scope import Scope
 from twofold.memory.writing import Draft
+from twofold.signals.matching import split
+from twofold.text import clean_query
+
+_notes = logging.getLogger("twofold.memory")
 
 LOG: Literal["log"] = "log"
 
@@ -27,6 +36,7 @@ def log(searcher: Searcher, keeper: Keeper, scope: Scope, written: Draft) -> Flo
     item = replace(item, id=scope.identity(LOG, [item.content_hash, moment]))
     encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
     yield from writing.put(searcher.ready, encoded, LOG)
+    keeper.count(added=1)
     return item.id
 
 
@@ -41,28 +51,30 @@ def logs(
     limit: int,
     after: str | None,
 ) -> Flow[MemoryPage]:
-    """Lines, newest first."""
+    """Lines, newest first; with a query, those that have a word of it."""
+    conditions = [between("created", since, until), _on(day)]
     if query is None:
-        conditions = [between("created", since, until), _on(day)]
         return (yield from listing.newest(searcher.ready, scope, (LOG,), conditions, limit, after))
-    if after is not None:
-        raise InvalidQuery("after= goes without a query: raise the limit instead")
-    since, until = _within(day, since, until)
+    if not isinstance(query, str):
+        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
     listing.check_limit(limit)
-    most = max(limit, keeper.config.depth)  # more than is shown: the newest lines are not the best matches
-    asked = Recall(query, k=most, alpha=0.0, since=since, until=until, signals=False, min_score=None, shelf=LOG)
-    found = yield from recall(searcher, keeper, scope, asked)
-    newest = sorted((hit.memory for hit in found), key=listing.newest_first)[:limit]
-    return MemoryPage(tuple(newest), None, found.problems)
+    text, _ = clean_query(query, keeper.search.max_query_chars)
+    probe = yield from _probe(searcher.ready, text)
+    if probe is None:  # the words that are stored to compare mistyped ones with
+        conditions.append(AnyOf("words", tuple(split(text))))
+    elif isinstance(probe.vector, Sparse) and not probe.vector.indices:
+        return MemoryPage(())
+    return (yield from listing.newest(searcher.ready, scope, (LOG,), conditions, limit, after, probe))
 
 
-def _within(day: Any, since: Any, until: Any) -> tuple[Any, Any]:
-    """Both at once, where both are given."""
-    if day is None:
-        return since, until
-    start, end = _bounds(day)
-    low = start if since is None else max(start, moment(since, "since"))
-    return low, end if until is None else min(end, latest(until))
+def _probe(ready: Ready, text: str) -> Flow[Probe | None]:
+    """The words of a query as the lexical leg knows them; None where it can't be used."""
+    try:
+        if not ready.no_lexical:
+            return Probe("lexical", (yield Work(lambda: ready.sparse.embed_query(text))))
+    except Exception as error:  # whatever a model raises, lines can be found without it
+        _notes.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
+    return None
 
 
 def _on(day: Any) -> Node | None:

@@ -11,7 +11,7 @@ from typing import Any
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Renew
-from twofold.engine.layout import METADATA_KEY, from_point
+from twofold.engine.layout import METADATA_KEY, Stored, from_point
 from twofold.engine.requests import Ask, Probe
 from twofold.errors import InvalidDocument
 from twofold.fusion import resolve
@@ -20,12 +20,13 @@ from twofold.index.searching import Searcher
 from twofold.memory import turns, writing
 from twofold.memory.items import MemoryItem, Remembered, Similar
 from twofold.memory.keeper import Keeper
-from twofold.memory.layout import content_hash, damage
+from twofold.memory.layout import damage
 from twofold.memory.scope import MEMORIES, Scope
 from twofold.memory.writing import Draft, Encoded
 
 _BATCH = 64
 _NEAR = 5
+_CLEARABLE = ("category", "source")
 
 
 def remember(
@@ -38,7 +39,7 @@ def remember(
     encoded = yield from writing.encode(searcher.ready, [writing.fresh(scope, written, default_type)], keeper.config)
     near = yield from _near(searcher, keeper, scope, encoded[0])
     item, is_new = yield from keeper.alone(
-        scope.user, _store_one(searcher, keeper, scope, written, encoded, supersedes)
+        scope.user, _store_one(searcher, keeper, scope, written, encoded, list(old.values()))
     )
     if supersedes:
         keeper.forget_vocabulary(scope.user)
@@ -52,11 +53,11 @@ def _store_one(
     scope: Scope,
     written: Draft,
     encoded: Sequence[Encoded],
-    supersedes: Sequence[str],
+    old: Sequence[Stored],
 ) -> Flow[tuple[MemoryItem, bool]]:
     stored = yield from _store(searcher, keeper, scope, [written], encoded)
     item = stored[0][0]
-    yield from _supersede(searcher, [i for i in supersedes if i != item.id], item.id, scope)
+    yield from _supersede(searcher, keeper, [row for row in old if row.point != item.id], item.id, scope)
     return stored[0]
 
 
@@ -113,6 +114,7 @@ def _store(
     yield from _reencode_merged(searcher, keeper, final, merged)
     yield from writing.put(ready, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
+        keeper.count(added=len(ids))
         keeper.forget_vocabulary(scope.user)
     else:
         keeper.learn([each.item for each in final.values()], len(ids))
@@ -140,21 +142,23 @@ def _near(searcher: Searcher, keeper: Keeper, scope: Scope, each: Encoded) -> Fl
     return [Similar(stored.id, stored.text, round(score, 4)) for stored, score in different]
 
 
-def _supersede(searcher: Searcher, ids: Sequence[str], by: str, scope: Scope) -> Flow[None]:
+def _supersede(searcher: Searcher, keeper: Keeper, old: Sequence[Stored], by: str, scope: Scope) -> Flow[None]:
     """Hide memories from recall. The new one is stored by now, so nothing is lost if this is as far as it gets."""
-    if ids:
+    if old:
+        yield from turns.rewrite(searcher, keeper, turns.places(old))
         fields = {"superseded_by": by, "shelf": scope.label("superseded")}
-        yield from calls.set_payload(searcher.ready.collection, METADATA_KEY, fields, ids)
+        yield from calls.set_payload(searcher.ready.collection, METADATA_KEY, fields, [row.point for row in old])
 
 
 def update(
     searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, text: str | None, changes: Mapping[str, Any]
 ) -> Flow[MemoryItem]:
     """Change a memory: what is given is replaced, the rest stays, and it is encoded anew."""
-    checked = writing.draft("-" if text is None else text, changes)
-    fields = dict(checked.given)
+    cleared: dict[str, Any] = {name: None for name in _CLEARABLE if changes.get(name) == ""}
+    checked = writing.draft("-" if text is None else text, {**changes, **cleared})
+    fields = {**checked.given, **cleared}
     if text is not None:
-        fields |= {"text": text, "content_hash": content_hash(text)}
+        fields |= {"text": checked.text, "content_hash": checked.hash}
     item = yield from keeper.alone(scope.user, _change(searcher, keeper, scope, identity, fields))
     keeper.forget_vocabulary(scope.user)
     return item
@@ -166,9 +170,24 @@ def _change(
     found = yield from writing.find(searcher.ready, scope, [identity], MEMORIES)
     old = writing.require(found, identity, scope)
     item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
-    if item.order is not None:
-        yield from turns.rewrite(searcher, keeper, item)
+    if item.order is None and item.content_hash != old.content_hash:
+        yield from _check_unsaid(searcher, item)
+    standing = turns.places(found.values())
+    if standing:
+        yield from turns.rewrite(searcher, keeper, standing, {item.id: item})
         return item
     encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
     yield from writing.put(searcher.ready, encoded)
     return item
+
+
+def _check_unsaid(searcher: Searcher, item: MemoryItem) -> Flow[None]:
+    """One text is one memory: two would be refreshed, counted and forgotten apart from each other."""
+    scope = Scope(item.user, item.agent, item.session)
+    same = yield from writing.same_texts(searcher.ready, scope, [item.content_hash])
+    for other in same.values():
+        if other.superseded_by is None:
+            raise InvalidDocument(
+                f"memory {other.id!r} has this very text: update that one and forget({item.id!r}), or remember() the "
+                f"text with supersedes={item.id!r}"
+            )

@@ -7,7 +7,7 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,6 +19,7 @@ from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, from_point, metadata_key
 from twofold.errors import IndexClosed
 from twofold.index.opening import Ready
+from twofold.memory.layout import MOST
 
 log = logging.getLogger("twofold.memory")
 
@@ -55,6 +56,15 @@ class Touches:
             for identity, touch in touched.items():
                 before = own.get(identity, Touch(0, touch.last))
                 own[identity] = Touch(before.count + touch.count, max(before.last, touch.last))
+
+    def drop(self, user: str, ids: Iterable[str]) -> None:
+        """These memories are gone: what gets their ids later was not recalled."""
+        with self._lock:
+            own = self._pending.pop(user, {})
+            for identity in ids:
+                own.pop(identity, None)
+            if own:
+                self._pending[user] = own
 
     def take(self, user: str) -> dict[str, Touch]:
         """What is pending for a user. It is being written from now on, until `settle` says what has become of it."""
@@ -101,7 +111,7 @@ def write(ready: Ready, user: str, touches: Touches) -> Flow[None]:
 def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Touch]) -> Flow[None]:
     rows = yield from calls.retrieve(ready.collection, ids, only=[_COUNT])
     before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
-    counts = {identity: count for identity, count in before.items() if type(count) is int}
+    counts = {identity: count for identity, count in before.items() if type(count) is int and 0 <= count < MOST}
     for identity in ids:  # what is gone or damaged can't be counted
         if identity not in counts:
             del taken[identity]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,18 +31,33 @@ def field_path(name: str) -> str:
 
 
 @dataclass
+class Tally:
+    """The rows that this process has added to a collection, and those that it has deleted."""
+
+    added: int = 0
+    deleted: int = 0
+    """Engines count the words of deleted rows until they tidy up, so these never stop being in the way."""
+
+
+@dataclass
 class Vocabulary:
     """What one scope's memories have. Kept in step with what this process writes."""
 
     lexicon: Lexicon
     words: Words
     memories: int
-    others: int
-    """Rows of the collection that belong to others."""
+    rows: int
+    """Rows of the collection when it was read, less those in the tally."""
     fields: tuple[str, ...]
     learned: Learned | None = None
     """What feedback has taught about this scope."""
+    tally: Tally = field(default_factory=Tally)
     read_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def others(self) -> int:
+        """Rows of the collection that belong to others, at this moment: they write while this scope only reads."""
+        return max(0, self.rows + self.tally.added - self.memories)
 
     def learn(self, item: MemoryItem) -> None:
         """A memory was written."""
@@ -66,8 +81,13 @@ def _at(item: MemoryItem, path: str) -> Any:
     return found
 
 
-def read(ready: Ready, scope: Scope, fields: Mapping[str, str], stem: Stemmer, *, typos: bool) -> Flow[Vocabulary]:
+def read(
+    ready: Ready, scope: Scope, fields: Sequence[str], stem: Stemmer, tally: Tally, *, typos: bool
+) -> Flow[Vocabulary]:
     """Ask the engine what there is."""
+    tallied = (
+        tally.added - tally.deleted
+    )  # before anything is read: what is written meanwhile may be counted twice, but not left out
     where = compile_filter(scope.where(("memory",)))
     lexicon, words = Lexicon(stem), Words()
     paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in fields)]))
@@ -79,4 +99,4 @@ def read(ready: Ready, scope: Scope, fields: Mapping[str, str], stem: Stemmer, *
         words.add({str(word): count for word, count in counts.items()})
     memories = yield from calls.count(ready.collection, where)
     everything = yield from calls.count(ready.collection, None)
-    return Vocabulary(lexicon, words, memories, everything - memories, paths)
+    return Vocabulary(lexicon, words, memories, everything - tallied, paths, tally=tally)

@@ -120,20 +120,32 @@ def fresh(scope: Scope, written: Draft, default_type: str) -> MemoryItem:
 
 
 def refreshed(old: MemoryItem, written: Draft) -> MemoryItem:
-    """The memory that is already there, with what was said anew: tags and metadata are added, the rest replaced."""
-    given = {name: value for name, value in written.given.items() if name != "created"}
-    given["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
-    given["metadata"] = {**old.metadata, **given.get("metadata", {})}
-    given["trust"] = _vouched(old.trust, given.get("trust"))
+    """The memory that is already there, with what was said anew: tags and metadata are added.
+
+    The rest is replaced, unless who says so is trusted less than the memory is: a web page that repeats what a user
+    said must not take it over.
+    """
+    given, less = written.given, _rank(written.given.get("trust", old.trust)) < _rank(old.trust)
+    said = given.get("metadata", {})
+    fields: dict[str, Any] = {} if less else {name: given[name] for name in given if name in _replaced(old, given)}
+    fields["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
+    fields["metadata"] = {**said, **old.metadata} if less else {**old.metadata, **said}
     now = datetime.now(timezone.utc)
-    return replace(old, **given, text=written.text, content_hash=written.hash, superseded_by=None, updated=now)
+    return replace(old, **fields, text=written.text, content_hash=written.hash, superseded_by=None, updated=now)
 
 
-def _vouched(old: str, new: str | None) -> str:
-    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer."""
-    if new is None:
-        return old
-    return new if new in _PEOPLE else min(old, new, key=TRUST.index)
+def _rank(trust: str) -> int:
+    """How far somebody is trusted; what something else wrote into the row counts as nobody."""
+    return TRUST.index(trust) if trust in TRUST else -1
+
+
+def _replaced(old: MemoryItem, given: Mapping[str, Any]) -> set[str]:
+    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer.
+
+    And where it comes from stays known, so that all of one source can be forgotten.
+    """
+    vouched = given.get("trust", old.trust) in (old.trust, *_PEOPLE)
+    return {"type", "category", "pinned", "importance", *(("trust", "source") if vouched else ())}
 
 
 def encode(ready: Ready, items: Sequence[MemoryItem], config: MemoryConfig) -> Flow[list[Encoded]]:
@@ -184,6 +196,8 @@ def _spoken_date(item: MemoryItem) -> str:
 
 def put(ready: Ready, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> Flow[None]:
     """Write memories that have their ids; unless told which, on the shelf where they belong."""
+    if not encoded:
+        return
     points = [to_point(record_of(each.item, shelf), each.dense, each.sparse) for each in encoded]
     yield from calls.upsert(ready.collection, points)
     ready.nature.changed(len(encoded))

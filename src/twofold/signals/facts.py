@@ -61,8 +61,8 @@ class Facts:
         return cls(
             type=kind if isinstance(kind, str) else "",
             updated=_moment(metadata.get("updated")),
-            access_count=int(_number(metadata.get("access_count"), 0)),
-            importance=_number(metadata.get("importance"), 0.5),
+            access_count=max(0, int(_number(metadata.get("access_count"), 0))),
+            importance=min(max(_number(metadata.get("importance"), 0.5), 0.0), 1.0),
             pinned=metadata.get("pinned") is True,
         )
 
