@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -160,9 +159,9 @@ class RawEdge(Engine):
         """What the index asks for by default, written by hand."""
         make, cosine, bm25 = edge.Expression, "$score[0]", "$score[1]"
         above = make.Sum([make.Variable(cosine), make.Constant(-0.2)])
-        meaning = make.Mult([make.Constant(0.35 / 1.6), make.Sum([above, make.Abs(above)])])
-        full = 30 * math.sqrt(len(self.data.sparse_queries[i].indices))
-        words = make.Mult([make.Constant(0.65 / full), make.Variable(bm25)])
+        meaning = make.Mult([make.Constant(0.25 / 1.6), make.Sum([above, make.Abs(above)])])
+        full = 30 * len(self.data.sparse_queries[i].indices) ** 0.6
+        words = make.Mult([make.Constant(0.75 / full), make.Variable(bm25)])
         return edge.Formula(make.Sum([meaning, words]), {cosine: 0.2, bm25: 0.0})
 
     def optimize(self) -> bool:

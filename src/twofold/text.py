@@ -11,7 +11,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # references, notes in brackets, paths, sums of money, and/or.
 _MARKUP = re.compile(
     r"""
-    \[[^\]\n]*\]\([^)\n]*\) | \b[a-z]+://\S+ | \S+@\S+\.\w+ | (?<=\s)(?:/[\w{}.-]+)+
+    \[[^\]\n]*\]\([^)\n]*\) | \b[a-z]+://\S+ | [^\s@]{1,64}@[^\s@]+\.\w+ | (?<=\s)(?:/[\w{}.-]+)+
     | ^[ \t]*(?: [#>*+-]+(?=\s) | \|.*\|[ \t]*$ | ```\w*[ \t]*$ | \[[^\]\n]*\] )
     | `[^`\n]+` | \*\* | __ | \[\w{1,3}\] | \{[a-z]+\}
     | [$€£]\s?\d | \d\s?% | (?<=\w)[/&](?=\w) | \s&\s | (?<!\S)[#@]\w+
@@ -24,7 +24,7 @@ _SYMBOL = re.compile(
     r"\w\(|\)[.:;,)\]]|[{}\[\]=_<>|$\\*&#@^~`+/%]|;$|(?<!\S)-(?=-?[A-Za-z])|(?<=\s-)[A-Za-z]|(?<=\s--)[A-Za-z]",
     re.MULTILINE,
 )
-_CODE = re.compile(r"[A-Za-z]_[A-Za-z]|\b[a-z]{2,}[A-Z]|\w\(|[A-Za-z_]{2,}\.[A-Za-z_]{2,}|(?<!\w)/\w|[*$|<>={}\[\]`]")
+_CODE = re.compile(r"[A-Za-z]_[A-Za-z]|\b[a-z]{2,}[A-Z]|\w\(|[A-Za-z_]{2}\.[A-Za-z_]{2}|(?<!\w)/\w|[*$|<>={}\[\]`]")
 _LOOKED_AT = 1000
 _SILENT = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
 

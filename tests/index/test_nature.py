@@ -20,6 +20,7 @@ from twofold.text import has_code, looks_like_code
 CODE = [f"def load_{n}(path):\n    with open(path) as file:\n        return json.load(file)[{n}]" for n in range(40)]
 PROSE = [f"Note {n}: the gateway was moved to the new cluster, and nobody noticed." for n in range(40)]
 QUESTION = "how do I read a file?"
+PROSE_ALPHA = 0.25
 
 
 def alpha(index: Any, query: str = QUESTION) -> float:
@@ -32,7 +33,7 @@ def test_a_collection_of_code_leans_on_meaning(open_index: Callable[..., Face]) 
     code, prose = open_index("code"), open_index("prose")
     code.add(CODE)
     prose.add(PROSE)
-    assert alpha(prose) == pytest.approx(0.35)
+    assert alpha(prose) == pytest.approx(PROSE_ALPHA)
     assert alpha(code) > 0.65
     assert alpha(prose) < alpha(code, "load_7(path)") < alpha(code)
     assert alpha(prose, "load_7(path)") == alpha(prose)
@@ -59,7 +60,7 @@ def test_the_more_code_the_more_meaning() -> None:
 def test_a_snippet_among_notes_changes_nothing() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add([*PROSE, CODE[0]])
-        assert alpha(index) == pytest.approx(0.35)
+        assert alpha(index) == pytest.approx(PROSE_ALPHA)
 
 
 def test_what_others_write_is_seen_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +69,9 @@ def test_what_others_write_is_seen_in_time(tmp_path: Path, monkeypatch: pytest.M
         HybridIndex.open(tmp_path, dense=HashEmbedding()) as theirs,
     ):
         ours.add(PROSE[:1])
-        assert alpha(ours) == pytest.approx(0.35)
+        assert alpha(ours) == pytest.approx(PROSE_ALPHA)
         theirs.add(CODE)
-        assert alpha(ours) == pytest.approx(0.35), "not yet"
+        assert alpha(ours) == pytest.approx(PROSE_ALPHA), "not yet"
         later = time.monotonic() + 120
         monkeypatch.setattr(time, "monotonic", lambda: later)
         assert alpha(ours) > 0.65
@@ -85,7 +86,7 @@ def test_it_does_not_matter_who_wrote_what(tmp_path: Path) -> None:
         leaning = alpha(index)
     with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
         assert alpha(index) == leaning
-    assert leaning < 0.45
+    assert leaning < 0.35
 
 
 def test_what_is_written_again_counts_once_and_what_is_deleted_not_at_all() -> None:
@@ -93,11 +94,11 @@ def test_what_is_written_again_counts_once_and_what_is_deleted_not_at_all() -> N
         index.add(PROSE)
         for _ in range(40):
             index.add([Document(CODE[0], id="same")])
-        assert alpha(index) == pytest.approx(0.35)
+        assert alpha(index) == pytest.approx(PROSE_ALPHA)
         index.add([Document(text, id=f"c{n}") for n, text in enumerate(CODE)])
-        assert alpha(index) > 0.45
+        assert alpha(index) > 0.4
         index.delete([f"c{n}" for n in range(len(CODE))])
-        assert alpha(index) == pytest.approx(0.35)
+        assert alpha(index) == pytest.approx(PROSE_ALPHA)
 
 
 def test_users_do_not_shift_each_other() -> None:
@@ -208,7 +209,7 @@ def test_a_language_that_the_model_does_not_know_leans_on_words_though_nobody_na
     assert alpha(index, "relatório pronto") < 0.15
     other = open_index("any", dense=HashEmbedding())
     other.add(PORTUGUESE)
-    assert alpha(other, "relatório pronto") == pytest.approx(0.35), (
+    assert alpha(other, "relatório pronto") == pytest.approx(PROSE_ALPHA), (
         "a model that names no languages counts as knowing all"
     )
 
@@ -216,4 +217,4 @@ def test_a_language_that_the_model_does_not_know_leans_on_words_though_nobody_na
 def test_two_languages_lie_between() -> None:
     with HybridIndex.open(":memory:", dense=english_only()) as index:
         index.add([*PROSE, *PORTUGUESE])
-        assert 0.15 < alpha(index, "gateway") < 0.3
+        assert 0.12 < alpha(index, "gateway") < 0.22

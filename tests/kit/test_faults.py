@@ -50,6 +50,7 @@ def index(request: pytest.FixtureRequest, server: RestServer) -> Iterator[Face]:
     timeout = getattr(request.function, "deadline", TIMEOUT)
     face = Face(lambda: opening(server.url, dense=HashEmbedding(), timeout=timeout), request.param)
     face.add([Document(text=f"memory {i} of the tunnel", id=f"m{i}") for i in range(5)])
+    face.search("tunnel")  # from now on it knows what is stored, and a search is one request
     yield face
     server.faults.clear()
     face.shut()

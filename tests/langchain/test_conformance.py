@@ -108,6 +108,7 @@ class EachTool:
     @pytest.fixture(autouse=True, params=CALLS)
     def _call(self, request: pytest.FixtureRequest, memory: Memory) -> None:
         self.memory, self.name = memory, request.param
+        memory.forget(everything=True)
         known = memory.remember(TEXTS[0]).id
         self.arguments = json.loads(json.dumps(CALLS[self.name]).replace(KNOWN, known))
 

@@ -33,7 +33,8 @@ TAGS = ("infra", "a.b", "*", "Ada")
 
 EXERCISED = {
     "remember", "remember_many", "remember_turns", "recall", "get", "update", "forget", "list", "similar", "around",
-    "log", "logs", "stats", "backfill", "feedback", "learn", "unlearn", "flush", "for_user",
+    "log", "logs", "stats", "backfill", "feedback", "judged", "learn", "unlearn", "flush", "for_user",
+    "with_settings",
 }  # fmt: skip
 NOT_ABOUT_ROWS = {"open", "aopen", "close", "aclose", "knowledge"}
 
@@ -43,7 +44,7 @@ def test_every_public_method_is_exercised() -> None:
     public = methods - NOT_ABOUT_ROWS
     twins = {name for name in public if name[:1] == "a" and name[1:] in public}
     assert public - twins == EXERCISED
-    assert twins == {f"a{name}" for name in EXERCISED - {"for_user"}}
+    assert twins == {f"a{name}" for name in EXERCISED - {"for_user", "with_settings"}}
     for name in twins:
         assert inspect.iscoroutinefunction(getattr(Memory, name))
 
@@ -303,6 +304,12 @@ class Isolation(RuleBasedStateMachine):
         self.check_items(who, found, "memory")
         assert len({(item.agent, item.session) for item in found}) == 1, "one conversation at a time"
         assert wanted in [item.id for item in found]
+
+    @rule(user=users, where=narrow, a=awaited)
+    def judged(self, user: str, where: Any, a: bool) -> None:
+        who = (self.name(user), *where)
+        for pair in self.call(self.view(user, where).with_settings(popularity=0.0), a, "judged"):
+            assert all(self.owns(who, identity, "memory", "superseded") for identity in pair.relevant)
 
     @rule(user=users, where=narrow, a=awaited)
     def stats(self, user: str, where: Any, a: bool) -> None:

@@ -235,12 +235,12 @@ def test_weighted_fusion_leans_to_meaning_as_memories_grow(crowd: Memory) -> Non
     result = crowd.recall("note 7", fusion="weighted")
     assert result.alpha == 0.8
     assert result.alpha_reason == "adapted to 5,000 memories"
-    assert crowd.recall("note 7").alpha == 0.35
+    assert crowd.recall("note 7").alpha == 0.25
 
 
 def test_the_default_fusion_keeps_its_alpha_at_any_size(memory: Memory, crowd: Memory) -> None:
-    assert memory.recall(QUERY).alpha == 0.35
-    assert crowd.recall("note 7").alpha == 0.35
+    assert memory.recall(QUERY).alpha == 0.25
+    assert crowd.recall("note 7").alpha == 0.25
 
 
 def test_three_matched_tags_count_half_as_much_again(quick: Store) -> None:

@@ -19,10 +19,10 @@ WORDS = [f"word{n}" for n in range(80)]
 
 
 class Elsewhere(HashEmbedding):
-    """Meaning that leads astray: a query lies near to texts that share no word with it."""
+    """Meaning that leads astray: a query lies next to one of the texts, whatever it asks for."""
 
     def embed_query(self, text: str) -> list[float]:
-        return super().embed_query(text[::-1])
+        return super().embed_query(_texts()[zlib.crc32(text.encode()) % 120])
 
 
 def _texts(count: int = 120) -> list[str]:
@@ -44,13 +44,13 @@ def test_tuning_is_kept_shared_and_undone(tmp_path: Path) -> None:
     with HybridIndex.open(tmp_path, dense=Elsewhere()) as index:
         index.add(_documents(texts))
         before = [index.search(query).ids for query, _ in _pairs(texts)]
-        assert index.search("word1 word2", explain=True)[0].explanation.alpha == pytest.approx(0.35)  # type: ignore[union-attr]
+        assert index.search("word1 word2", explain=True)[0].explanation.alpha == pytest.approx(0.25)  # type: ignore[union-attr]
         found = index.tune(_pairs(texts))
         assert found.changed
-        assert found.fusion.alpha < 0.35
+        assert found.fusion.alpha < 0.25
         tuned = [index.search(query).ids for query, _ in _pairs(texts)]
         assert tuned != before
-        assert index.search("word1 word2", alpha=0.35, explain=True)[0].explanation.alpha == pytest.approx(0.35)  # type: ignore[union-attr]
+        assert index.search("word1 word2", alpha=0.25, explain=True)[0].explanation.alpha == pytest.approx(0.25)  # type: ignore[union-attr]
         named = index.search("word1 word2", fusion="auto", explain=True)[0].explanation
         assert named.alpha == found.fusion.alpha, "auto is what suits the collection"  # type: ignore[union-attr]
         assert index.search("word1 word2", fusion="weighted", explain=True)[0].explanation.alpha == pytest.approx(0.7)  # type: ignore[union-attr]
@@ -66,7 +66,7 @@ def test_tuning_works_on_every_engine(open_index: Callable[..., Face]) -> None:
     face = open_index(dense=Elsewhere())
     face.add(_documents(texts))
     found: Any = face._call("tune", _pairs(texts))
-    assert found.fusion.alpha < 0.35
+    assert found.fusion.alpha < 0.25
     assert face._call("untune")
 
 
@@ -241,4 +241,4 @@ def test_a_memory_recalls_with_what_was_tuned() -> None:
         assert "tuned" in result.alpha_reason
         assert result[0].explanation is not None
         assert result[0].explanation.alpha is not None
-        assert result[0].explanation.alpha < 0.35
+        assert result[0].explanation.alpha < 0.25

@@ -189,10 +189,10 @@ def sample(collection: str, where: models.Filter | None, limit: int, key: str) -
     return found[0]
 
 
-def with_vectors(collection: str, limit: int, *vectors: str) -> Flow[list[models.Record]]:
-    """Some points with some of their vectors."""
+def with_vectors(collection: str, limit: int, *vectors: str, payload: bool = True) -> Flow[list[models.Record]]:
+    """The first points by id with some of their vectors."""
     found: tuple[list[models.Record], Any] = yield Call(
         "scroll",
-        {"collection_name": collection, "limit": limit, "with_payload": True, "with_vectors": list(vectors)},
+        {"collection_name": collection, "limit": limit, "with_payload": payload, "with_vectors": list(vectors)},
     )
     return found[0]

@@ -11,7 +11,9 @@ from twofold.errors import InvalidQuery
 from twofold.fusion.base import Circumstances, Leg, Strategy, is_number
 
 _FEW = 20
-PROSE = 0.35
+# A longer query scores more, but not in proportion: seldom does one text have all of its words.
+LONGER = 0.6
+PROSE = 0.25
 _UNKNOWN_LANGUAGE = 0.1
 _CODE, _CODE_ASKED_IN_CODE = 0.75, 0.55
 
@@ -20,15 +22,15 @@ _CODE, _CODE_ASKED_IN_CODE = 0.75, 0.55
 class Auto(Strategy):
     """Convex over scores that mean something by themselves.
 
-        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (c · √terms)
+        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (c · terms^0.6)
 
     The background is the cosine that unrelated texts have, so that it counts as nothing. For the
     bundled model it is known, and then neither part depends on what else was found: a score means
     the same from query to query (a floor on it can say "nothing relevant"), and the engine can
-    compute it by itself. For other models it is the lowest cosine among the candidates, drawn
-    towards 0 where there are few of them.
+    compute it by itself. For other models it is the mean cosine of the texts in the
+    collection or, with too few to tell, the lowest among the candidates, drawn towards 0.
 
-    α is 0.35 for prose. The more of the collection is in a language that the dense model doesn't know,
+    α is 0.25 for prose. The more of the collection is in a language that the dense model doesn't know,
     the more it tends to 0.1; the more of it is code, to 0.75, since a question about code seldom has
     the words of the code. Where it has (`parse_args(`), to 0.55.
     """
@@ -65,7 +67,7 @@ class Auto(Strategy):
 
     def full(self, terms: int) -> float:
         """The BM25 score that counts as 1, for a query with this many terms. There are better ones."""
-        return self.scale * math.sqrt(max(terms, 1))
+        return float(self.scale * max(terms, 1) ** LONGER)
 
     def ceiling(self) -> float:
         return 1.0

@@ -1,23 +1,30 @@
-"""What a collection is made of, as far as its default fusion depends on it: code or prose, and in which language."""
+"""What a collection is made of, as far as its default fusion depends on it.
+
+Code or prose, in which language, and how near to each other texts are that have nothing to do with each other.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
-from twofold.engine.layout import TEXT_KEY
+from twofold.engine.layout import DENSE, TEXT_KEY
 from twofold.filters import Node
 from twofold.text import looks_like_code
 
 _SAMPLE = 200
+_VECTORS, _ENOUGH = 100, 30
+_NEAREST = 0.95
 _FEW = 5
 _UNTOLD = 0.25
 _AGAIN = 60.0
@@ -55,7 +62,8 @@ class Makeup:
 
 
 class _Look(NamedTuple):
-    makeup: Makeup
+    found: Any
+    rows: int
     changes: int
     moment: float
 
@@ -66,7 +74,7 @@ class Nature:
     def __init__(self, collection: str) -> None:
         self._collection = collection
         self._changes = 0
-        self._looks: dict[Node | None, _Look] = {}
+        self._looks: dict[Node | str | None, _Look] = {}
 
     def changed(self, texts: int) -> None:
         """So many have been written or deleted."""
@@ -74,21 +82,49 @@ class Nature:
 
     def look(self, within: Node | None = None) -> Flow[Makeup]:
         """What the collection, or the part of it that a filter selects, is made of."""
-        last = self._looks.get(within)
-        if last is not None and not self._outdated(last):
-            return last.makeup
-        if len(self._looks) >= _REMEMBERED:
-            self._looks.clear()
+        if (known := self._known(within)) is not None:
+            made_of: Makeup = known.found
+            return made_of
         changes = self._changes
         where = None if within is None else compile_filter(within)
         rows = yield from calls.sample(self._collection, where, _SAMPLE, TEXT_KEY)
-        makeup = _made_of((row.payload or {}).get(TEXT_KEY) for row in rows)
-        self._looks[within] = _Look(makeup, changes, time.monotonic())
-        return makeup
+        made_of = _made_of((row.payload or {}).get(TEXT_KEY) for row in rows)
+        self._keep(within, made_of, len(rows), changes)
+        return made_of
 
-    def _outdated(self, last: _Look) -> bool:
-        """Enough was written here to matter, or others had time to."""
-        return self._changes - last.changes > _OUTDATED * last.makeup.texts or time.monotonic() - last.moment >= _AGAIN
+    def background(self) -> Flow[float | None]:
+        """The mean cosine of the texts here, for a model that nobody has measured; None if there are too few."""
+        if (known := self._known(DENSE)) is not None:
+            cosine: float | None = known.found
+            return cosine
+        changes = self._changes
+        rows = yield from calls.with_vectors(self._collection, _VECTORS, DENSE, payload=False)
+        named = [row.vector.get(DENSE) for row in rows if isinstance(row.vector, dict)]
+        cosine = mean_cosine([vector for vector in named if vector is not None])
+        self._keep(DENSE, cosine, len(rows), changes)
+        return cosine
+
+    def _known(self, what: Node | str | None) -> _Look | None:
+        """What was seen, unless enough was written here since to matter, or others had time to."""
+        last = self._looks.get(what)
+        if last is None or self._changes - last.changes > _OUTDATED * last.rows:
+            return None
+        return None if time.monotonic() - last.moment >= _AGAIN else last
+
+    def _keep(self, what: Node | str | None, found: Any, rows: int, changes: int) -> None:
+        if len(self._looks) >= _REMEMBERED:
+            self._looks.clear()
+        self._looks[what] = _Look(found, rows, changes, time.monotonic())
+
+
+def mean_cosine(vectors: Sequence[Any]) -> float | None:
+    """Of all pairs, to the nearest hundredth; None for too few vectors."""
+    if len(vectors) < _ENOUGH:
+        return None
+    rows = np.asarray(vectors, dtype=np.float64)
+    units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    together = float(np.square(units.sum(axis=0)).sum())  # n ones and every pair twice
+    return round(min((together - len(rows)) / (len(rows) * (len(rows) - 1)), _NEAREST), 2)
 
 
 def _made_of(texts: Iterable[object]) -> Makeup:

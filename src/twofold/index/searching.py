@@ -15,6 +15,7 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
 from twofold.engine.requests import Ask, Effort, Probe
+from twofold.errors import EngineError, EngineUnavailable
 from twofold.filters import Node
 from twofold.fusion import Auto, Circumstances, LegName, Strategy, settle
 from twofold.index.encoding import QueryEncoder
@@ -87,8 +88,7 @@ class Searcher:
         """The fusion for this collection and query: what was tuned for it goes before the default."""
         if self.tuned is not None and fusion == Auto():
             fusion = self.tuned
-        adapts = isinstance(fusion, Auto) and not fusion.chosen
-        to = (yield from self.circumstances(text)) if adapts else Circumstances(background=self._background)
+        to = yield from self._relevant_to(fusion, text)
         fitted = self._fitted.get((fusion, to))
         if fitted is None:
             if len(self._fitted) >= _REMEMBERED:
@@ -96,16 +96,27 @@ class Searcher:
             fitted = self._fitted[fusion, to] = fusion.fitted(to)
         return fitted
 
+    def _relevant_to(self, fusion: Strategy, text: str) -> Flow[Circumstances]:
+        if not isinstance(fusion, Auto):
+            return Circumstances()
+        if fusion.chosen:
+            return Circumstances(background=(yield from self._background()))
+        return (yield from self.circumstances(text))
+
     def circumstances(self, text: str, within: Node | None = None) -> Flow[Circumstances]:
         """What the default fusion depends on, for a query with this text to the collection or to a part of it."""
         makeup = yield from self.ready.nature.look(within)
+        background = yield from self._background()
         code = makeup.code
-        return Circumstances(self._strange(makeup), self._background, code, code > 0 and has_code(text))
+        return Circumstances(self._strange(makeup), background, code, code > 0 and has_code(text))
 
-    @property
-    def _background(self) -> float | None:
-        seen, known = self.calibration, self.ready.dense.background
-        return seen.background if known is None and seen is not None else known
+    def _background(self) -> Flow[float | None]:
+        """The cosine of unrelated texts: measured for the model, calibrated for the collection, or seen there."""
+        if self.ready.dense.background is not None or self.ready.no_dense:
+            return self.ready.dense.background
+        if self.calibration is not None:
+            return self.calibration.background
+        return (yield from self.ready.nature.background())
 
     def _strange(self, makeup: Makeup) -> float:
         """How much of the collection is in languages that the dense model doesn't know, as far as can be told."""
@@ -158,8 +169,20 @@ class Searcher:
     def _rank(self, query: Query, ask: Ask, spare: int = _SLACK) -> Flow[list[Row]]:
         """All rows of the ranking that the page needs, and a few more."""
         how = ask.native_query() if query.config.native else None
-        again = self.ready.engine.at_hand
-        plan = ClientPlan(ask) if how is None else NativePlan(ask, how, query.explain, again)
+        if how is None:
+            return (yield from self._ranked(query, ask, ClientPlan(ask), spare))
+        try:
+            plan = NativePlan(ask, how, query.explain, self.ready.engine.at_hand)
+            return (yield from self._ranked(query, ask, plan, spare))
+        except EngineUnavailable:
+            raise
+        except EngineError:
+            if ask.signals is None:
+                raise
+            # On some engines one row with a text where a signal wants a number fails the whole formula.
+            return (yield from self._ranked(query, ask, ClientPlan(ask), spare))
+
+    def _ranked(self, query: Query, ask: Ask, plan: Plan, spare: int) -> Flow[list[Row]]:
         depths = list(_depths(query.config.depth, query.need))
         everything, enough = len(ask.probes) * depths[-1], query.need + spare
         tally = query.extras.tally if query.extras and query.explain else None

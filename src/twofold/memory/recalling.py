@@ -22,7 +22,6 @@ from twofold.filters import Node
 from twofold.filters.nodes import All, AnyOf, Between
 from twofold.fusion import Auto, Circumstances, LegName, Strategy
 from twofold.fusion.base import shares
-from twofold.index.encoding import HINTED
 from twofold.index.opening import Ready
 from twofold.index.queries import Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher
@@ -39,15 +38,17 @@ from twofold.memory.scope import MEMORIES, Scope, Shelf
 from twofold.memory.vocabulary import Vocabulary
 from twofold.results import Hit, SearchResult
 from twofold.signals import Lexicon, Named, Signals, match_tags
-from twofold.signals.matching import terms
+from twofold.signals.matching import Stemmer, split, terms
 from twofold.signals.typos import Words, corrections
 from twofold.text import says_something
 
 log = logging.getLogger("twofold.memory")
 
 _ALONE = 0.9
+_MISTYPED = 0.8
 # Fewer memories than the root of their number have it: the lexical leg alone might miss them. What is common is found.
 _RARE = 0.5
+_COMMON = 0.3
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
         named=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE),
         hidden=("words",),
         corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
-        floor=_floor(asked, chosen, known, searcher.ready, config, meant),
+        floor=_floor(asked, chosen, known, signals, to, searcher.ready, config, meant),
         screen=screen,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
@@ -312,7 +313,7 @@ def _named(query: str, meant: Mapping[str, str], known: Vocabulary) -> tuple[Nam
     corrected = " ".join(meant.get(word, word) for word in terms(query))
     seen = {each.matches for each in named}
     more = [each for each in match_tags(corrected, known.lexicon, known.memories) if each.matches not in seen]
-    return (*named, *(replace(each, weight=HINTED * each.weight) for each in more))
+    return (*named, *(replace(each, weight=_MISTYPED * each.weight) for each in more))
 
 
 def _unread(error: Exception, reasons: list[str]) -> None:
@@ -355,12 +356,36 @@ def _this_minute() -> datetime:
 
 
 def _floor(
-    asked: Recall, chosen: Alpha, known: Vocabulary, ready: Ready, config: MemoryConfig, meant: Mapping[str, str]
+    asked: Recall,
+    chosen: Alpha,
+    known: Vocabulary,
+    signals: Signals,
+    to: Circumstances,
+    ready: Ready,
+    config: MemoryConfig,
+    meant: Mapping[str, str],
 ) -> Floor | None:
     if not has_floor(config, ready, _fusion(asked, config)):
         return None
     corrected = alphas.share_corrected(asked.query, meant, stemmer(ready))
-    return alphas.floor(chosen, known.memories, corrected=corrected)
+    least = alphas.floor(chosen, known.memories, strange=to.strange, corrected=corrected)
+    if least is None or chosen.value is None:
+        return None
+    return replace(least, score=least.score + (1 - chosen.value) * _in_common(asked.query, signals, stemmer(ready)))
+
+
+def _in_common(query: str, signals: Signals, stem: Stemmer) -> float:
+    """What is gained by having what many memories have, as far as the query is about something else.
+
+    "rules of chess" names the memories of the type `rule`, and isn't about any of them.
+    """
+    common = [named for named in signals.named if named.weight < _COMMON]
+    if not common:
+        return 0.0
+    asked = {found for word in split(query) if (found := stem(word)) is not None}
+    named = {stem(word) for each in signals.named for word in split(str(each.matches[0].value))}
+    elsewhere = len(asked - named) / max(1, len(asked))
+    return elsewhere * signals.tag_share * sum(each.weight for each in common) / len(signals.named)
 
 
 def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
