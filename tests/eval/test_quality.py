@@ -12,7 +12,6 @@ from benchmarks.quality import fitting, sets, table, vectors
 from benchmarks.quality.systems import SYSTEMS
 from tests.eval.sets import write_beir
 from twofold.encoders import bundled
-from twofold.eval import CorpusIndex, evaluate, load
 from twofold.index import tuning
 from twofold.testing import HashEmbedding
 
@@ -69,20 +68,6 @@ def test_without_data_it_says_so(tmp_path: Path) -> None:
     write_beir(tmp_path / "notes")
     with pytest.raises(SystemExit, match="has no scifact: it has notes"):
         sets.find(tmp_path, ["scifact"])
-
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-
-
-@pytest.mark.skipif(not (DATA / "xquad-en").is_dir(), reason="needs ../shared/data")
-def test_auto_is_no_worse_than_either_leg_on_a_public_set() -> None:
-    """All documents of a small set and some questions: enough to see a broken default. `make eval` has the rest."""
-    data = load(DATA / "xquad-en").sample(100)
-    with CorpusIndex(data.documents) as index:
-        auto, dense, words = (
-            evaluate(index, data, parameters=parameters) for parameters in ({}, {"alpha": 1.0}, {"alpha": 0.0})
-        )
-    assert auto["ndcg"] >= max(dense["ndcg"], words["ndcg"])
 
 
 def test_fitting_shows_what_tuning_and_calibrating_bring(
