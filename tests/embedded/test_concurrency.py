@@ -5,6 +5,7 @@ TWOFOLD_CONCURRENCY_ROUNDS and TWOFOLD_STALL_POINTS make the run longer.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
@@ -119,10 +120,12 @@ class Heartbeat(threading.Thread):
             slept, computed = now, total
 
     def __enter__(self) -> Heartbeat:
+        gc.disable()  # a look through all that other tests have left in this process takes long, too
         self.start()
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        gc.enable()
         self._stop_it.set()
         self.join()
 

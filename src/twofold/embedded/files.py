@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def sync_tree(path: Path) -> None:
     """Make every file and directory in and under a directory survive a power loss."""
     for directory, _, files in os.walk(path):
         for name in files:
-            _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
+            with suppress(FileNotFoundError):  # the engine prepares its next log meanwhile, and renames it
+                _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
         sync_directory(Path(directory))
 
 

@@ -94,7 +94,7 @@ class Nature:
 
     def background(self) -> Flow[float | None]:
         """The mean cosine of the texts here, for a model that nobody has measured; None if there are too few."""
-        if (known := self._known(DENSE)) is not None:
+        if (known := self._known(DENSE, tolerated=0.0)) is not None:
             cosine: float | None = known.found
             return cosine
         changes = self._changes
@@ -104,10 +104,10 @@ class Nature:
         self._keep(DENSE, cosine, len(rows), changes)
         return cosine
 
-    def _known(self, what: Node | str | None) -> _Look | None:
+    def _known(self, what: Node | str | None, tolerated: float = _OUTDATED) -> _Look | None:
         """What was seen, unless enough was written here since to matter, or others had time to."""
         last = self._looks.get(what)
-        if last is None or self._changes - last.changes > _OUTDATED * last.rows:
+        if last is None or self._changes - last.changes > tolerated * last.rows:
             return None
         return None if time.monotonic() - last.moment >= _AGAIN else last
 
