@@ -23,6 +23,7 @@ from twofold.memory import (
     turns,
     writing,
 )
+from twofold.memory.asked import Recall
 from twofold.memory.config import MemoryConfig, changed
 from twofold.memory.ids import plain, several
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered
@@ -371,7 +372,7 @@ class Memory:
             touch: Count this recall; as configured if not given.
             explain: Say for each hit where its score comes from.
         """
-        asked = recalling.Recall(
+        asked = Recall(
             query, k, offset, types, tags, match, filter, alpha, fusion, depth, min_score, since, until, min_trust,
             explain, signals,
         )  # fmt: skip
@@ -426,7 +427,7 @@ class Memory:
             until: Only memories created at this moment or earlier; a day counts to its end.
             superseded: Also those that newer memories have replaced.
         """
-        asked = recalling.Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
+        asked = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
         shelves: tuple[Shelf, ...] = MEMORIES if superseded else ("memory",)
         return lambda s: recalling.listed(s, self._keeper, self._scope, shelves, asked, limit, after)
 

@@ -27,12 +27,13 @@ from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory import alpha as alphas
 from twofold.memory import learned, writing
+from twofold.memory.asked import Recall
 from twofold.memory.config import MemoryConfig
 from twofold.memory.ids import is_memory_id
 from twofold.memory.keeper import Keeper
 from twofold.memory.learned import Learned
 from twofold.memory.listing import everything
-from twofold.memory.recalling import Recall, has_floor, recall
+from twofold.memory.recalling import has_floor, recall
 from twofold.memory.scope import MEMORIES, Scope
 from twofold.results import Explanation
 from twofold.tuning import Pair

@@ -16,9 +16,9 @@ from twofold.filters.nodes import AnyOf
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory import listing, writing
+from twofold.memory.asked import between, moment
 from twofold.memory.items import MemoryPage
 from twofold.memory.keeper import Keeper
-from twofold.memory.recalling import between, moment
 from twofold.memory.scope import Scope
 from twofold.memory.writing import Draft
 from twofold.signals.matching import split
