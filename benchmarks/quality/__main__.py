@@ -14,10 +14,12 @@ from benchmarks.quality.systems import SYSTEMS, System
 from benchmarks.quality.vectors import Material, material
 from twofold.eval import Run, evaluate, write_report
 
+_WIDTH = 140  # a table that is cut to a narrow terminal shows no figures
+
 
 def main(words: list[str] | None = None) -> None:
     chosen = _parser().parse_args(words)
-    console = Console()
+    console = Console(width=max(Console().width, _WIDTH))
     if not chosen.data.is_dir():
         raise SystemExit(f"there is no folder {chosen.data}: put BEIR-style sets there, or name another with --data")
     systems = [system for system in SYSTEMS if system.name in chosen.systems]
@@ -84,7 +86,7 @@ def _show(results: dict[str, dict[str, Run]], inside: list[str], chosen: argpars
     console.print(table.by_set(results, inside, chosen.metric, chosen.k))
     console.print(f"▲ ▼ differs from {next(iter(results[inside[0]]))} by more than chance (p < 0.05)", style="dim")
     console.print(table.by_system(results, inside, chosen.k))
-    for line in table.published(results):
+    for line in [*table.against_peers(results, inside), *table.published(results)]:
         console.print(line, soft_wrap=True)
     if chosen.json:
         figures = {name: {system: run.summary() for system, run in runs.items()} for name, runs in results.items()}

@@ -13,6 +13,7 @@ from benchmarks.quality.sets import known
 from twofold.eval import Run, compare
 from twofold.eval.scoring import METRICS, label
 
+PEERS = ("langchain", "langchain+idf", "llama-index")
 Results = Mapping[str, Mapping[str, Run]]
 """For each set (or part of one) the run of each system."""
 
@@ -52,6 +53,17 @@ def by_system(results: Results, inside: Sequence[str], k: int) -> Table:
         times = [f"{_mean([run.latency(p) for run in runs]):.1f}" for p in (50, 95)]
         table.add_row(system, *figures, *times)
     return table
+
+
+def against_peers(results: Results, inside: Sequence[str]) -> list[str]:
+    """Ours over the better of the peers, by set and on the mean."""
+    if not {"auto", *PEERS} <= set(next(iter(results.values()))):
+        return []
+    figures = {name: {system: run["ndcg"] for system, run in results[name].items()} for name in inside}
+    systems = ("auto", *PEERS)
+    figures["the mean"] = {system: _mean([row[system] for row in figures.values()]) for system in systems}
+    shown = [f"{name} {row['auto'] / max(row[peer] for peer in PEERS):.3f}" for name, row in figures.items()]
+    return [f"nDCG, auto / the better peer: {', '.join(shown)}"]
 
 
 def published(results: Results) -> list[str]:
