@@ -388,8 +388,8 @@ class Isolation(RuleBasedStateMachine):
 
 
 Isolation.TestCase.settings = settings(
-    # A quarter more than it takes: some steps call nothing.
-    max_examples=max(1, OPERATIONS * 5 // (4 * STEPS)), stateful_step_count=STEPS, deadline=None, database=None,
+    # Half as many again as it takes: some steps call nothing.
+    max_examples=max(1, OPERATIONS * 3 // (2 * STEPS)), stateful_step_count=STEPS, deadline=None, database=None,
     derandomize=OPERATIONS <= 1000,
 )  # fmt: skip
 
