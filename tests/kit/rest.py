@@ -28,7 +28,7 @@ from typing_extensions import Self
 from tests.kit.faults import Fault, Faults
 from tests.kit.routes import Refusal, find
 
-VERSION = "1.17.0"
+VERSION = "1.20.0"
 GARBAGE = b"<html>it works!</html>"
 
 

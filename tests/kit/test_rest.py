@@ -70,7 +70,7 @@ def raw(server: RestServer, method: str, path: str, body: str | None = None) -> 
 
 
 def test_a_version_to_choose(server: RestServer) -> None:
-    assert raw(server, "GET", "/")[1]["version"] == "1.17.0"
+    assert raw(server, "GET", "/")[1]["version"] == VERSION
     server.version = "1.9.2"
     assert QdrantClient(url=server.url, check_compatibility=False).info().version == "1.9.2"
 

@@ -80,6 +80,28 @@ def _between(key: str, node: Between) -> models.Condition:
     return models.FieldCondition(key=key, range=models.DatetimeRange(**bounds) if dates else models.Range(**bounds))
 
 
+def part_of(where: models.Filter | None) -> models.Filter | None:
+    """The part of a collection that a filter names: what it asks of fields with a text, such as a user or a project."""
+    named = [] if where is None else _named(where)
+    return models.Filter(must=named) if named else None
+
+
+def _named(where: models.Filter) -> list[models.Condition]:
+    """The conditions that must hold for a field to have a certain text. Ranges and alternatives name nothing."""
+    named: list[models.Condition] = []
+    must = where.must if isinstance(where.must, list) else [where.must] if where.must is not None else []
+    for condition in must:
+        if isinstance(condition, models.Filter):
+            named += _named(condition)
+        elif isinstance(condition, models.FieldCondition) and _is_text(condition.match):
+            named.append(condition)
+    return named
+
+
+def _is_text(match: object) -> bool:
+    return isinstance(match, models.MatchValue) and isinstance(match.value, str)
+
+
 def needed_indexes(node: Node) -> dict[str, models.PayloadSchemaType]:
     """The payload indexes that make this filter fast, by payload key."""
     return {metadata_key(leaf.field): _index_kind(leaf) for leaf in leaves(node) if not isinstance(leaf, Present)}

@@ -66,7 +66,7 @@ class Ready:
     notes: tuple[str, ...] = ()
     """What every result of this collection should say."""
     corpus_idf: bool = True
-    """The engine can take how rare words are from a part of the collection."""
+    """Words count by how rare they are, and the engine can take that from a part of the collection."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
 
@@ -248,6 +248,7 @@ def _check(
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
         nature=Nature(collection),
+        corpus_idf=schema.idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
         notes=notes,

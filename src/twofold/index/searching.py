@@ -11,7 +11,7 @@ from typing import Any
 from qdrant_client import models
 
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
+from twofold.engine.filters import compile_filter, part_of
 from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
 from twofold.engine.requests import Ask, Effort, Probe
@@ -148,7 +148,7 @@ class Searcher:
         config, extras = query.config, query.extras
         effort = Effort(config.hnsw_ef, config.exact) if self.ready.engine.indexes else None
         if extras is None:
-            return Ask(query.fusion, probes, where, effort)
+            return Ask(query.fusion, probes, where, effort, corpus=part_of(where) if self.ready.corpus_idf else None)
         corpus = compile_filter(extras.corpus) if extras.corpus and self.ready.corpus_idf else None
         tag_weight = extras.signals.tag_share * words_weight
         floor = _floor(query, "hybrid")
