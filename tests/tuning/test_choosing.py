@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from twofold.fusion import Auto, Leg
+from twofold.fusion import Auto, Leg, Rrf
 from twofold.tuning import choose, describe, restore
 from twofold.tuning.choosing import Asked, candidates
 
@@ -41,6 +41,33 @@ def test_it_leans_on_the_leg_that_knows(good: str, lower: float, upper: float) -
     assert found.sure >= 0.9
 
 
+def _first_in_one(number: int) -> Asked:
+    """The answer is first in one leg and twelfth in the other; what is fifth in both has better scores in sum."""
+    answer, rival = f"{number}-answer", f"{number}-rival"
+    first, fifth, twelfth = 0, 4, 11
+    ids = {
+        better: [
+            answer
+            if place == (first if better else twelfth)
+            else rival
+            if place == fifth
+            else f"{number}-{better}-{place}"
+            for place in range(12)
+        ]
+        for better in (True, False)
+    }
+    steps = [0.9 - 0.001 * place - (0.5 if place > fifth else 0.0) for place in range(12)]
+    dense, lexical = (list(zip(ids[better], steps, strict=True)) for better in (number % 2 == 0, number % 2 == 1))
+    return Asked((Leg("dense", dense), Leg("lexical", [(i, 20 * s) for i, s in lexical])), frozenset({answer}))
+
+
+def test_the_k_of_rrf_is_found() -> None:
+    found = choose([_first_in_one(number) for number in range(40)], DEFAULT)
+    assert isinstance(found.fusion, Rrf)
+    assert found.fusion.k == 10
+    assert "and k 10" in str(found)
+
+
 def test_where_nothing_is_better_the_default_stays() -> None:
     same = tuple(Leg(name, [("a", 0.9), ("b", 0.1)]) for name in ("dense", "lexical"))
     found = choose([Asked(same, frozenset({"a"}))] * 40, DEFAULT)
@@ -65,3 +92,4 @@ def test_every_candidate_survives_being_kept() -> None:
         kept = restore(describe(fusion))
         assert type(kept) is type(fusion)
         assert kept.weights == pytest.approx(fusion.weights)
+        assert not isinstance(fusion, Rrf) or (isinstance(kept, Rrf) and kept.k == fusion.k)
