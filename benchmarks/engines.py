@@ -160,7 +160,7 @@ class RawEdge(Engine):
         make, cosine, bm25 = edge.Expression, "$score[0]", "$score[1]"
         above = make.Sum([make.Variable(cosine), make.Constant(-0.2)])
         meaning = make.Mult([make.Constant(0.25 / 1.6), make.Sum([above, make.Abs(above)])])
-        full = 30 * len(self.data.sparse_queries[i].indices) ** 0.6
+        full = 33 * len(self.data.sparse_queries[i].indices) ** 0.5
         words = make.Mult([make.Constant(0.75 / full), make.Variable(bm25)])
         return edge.Formula(make.Sum([meaning, words]), {cosine: 0.2, bm25: 0.0})
 

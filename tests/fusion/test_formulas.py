@@ -14,7 +14,7 @@ from qdrant_client.hybrid.fusion import distribution_based_score_fusion, recipro
 from tests.fusion.rankings import dense_legs, lexical_legs
 from twofold.fusion import Auto, Circumstances, Fusion, Leg, Strategy
 
-FULL = 30 * 4**0.6
+FULL = 33 * 2
 DENSE = Leg("dense", [("a", 0.9), ("b", 0.6), ("c", -0.2)])
 LEXICAL = Leg("lexical", [("c", 12.0), ("a", 3.0), ("d", 2.0)], terms=4)
 
@@ -41,7 +41,7 @@ def scores(strategy: Strategy, legs: Sequence[Leg]) -> dict[str, float]:
             Fusion.average(),
             {"a": 0.5 * 1 + 0.5 * 0.1, "b": 0.5 * 0.8 / 1.1, "c": 0.5 * 0 + 0.5 * 1, "d": 0.0},
         ),
-        (  # c · terms^0.6, for 4 terms
+        (  # c · √terms, for 4 terms
             Fusion.auto(0.4, background=0.1),
             {"a": 0.4 * 0.8 / 0.9 + 0.6 * 3 / FULL, "b": 0.4 * 0.5 / 0.9, "c": 0.6 * 12 / FULL, "d": 0.6 * 2 / FULL},
         ),
@@ -120,7 +120,7 @@ def test_words_count_in_proportion_to_their_score() -> None:
     for terms in (0, 1, 4, 100):
         full = auto.full(terms)
         assert auto.normalise(Leg("lexical", [("a", 2 * full), ("b", full)], terms)) == [2.0, 1.0]
-    assert auto.full(0) == auto.full(1) == 30.0
+    assert auto.full(0) == auto.full(1) == 33.0
     assert auto.full(4) == pytest.approx(FULL)
     assert auto.relevance(1.7, ["dense", "lexical"]) == 1.0
 

@@ -499,8 +499,6 @@ def test_what_one_user_says_often_is_not_common_to_another(open_memory: Opener) 
     """How rare a word is follows from the user's own memories, where the engine can do that."""
     ada = open_memory()
     bob = ada.for_user(f"{ada.memory.user}0")
-    if "http" in repr(ada.memory.index):
-        pytest.skip("servers before 1.19 count words over the whole collection")
     bob.remember_many([f"the tunnel again {n}" for n in range(50)])
     rare = ada.remember("the tunnel at home")
     alone = ada.recall("tunnel", explain=True)

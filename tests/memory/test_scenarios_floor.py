@@ -130,7 +130,7 @@ def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine
     assert least.cosine == pytest.approx(cosine)
 
 
-@pytest.mark.parametrize(("corrected", "share"), [(0.0, 1.0), (0.25, 0.9 / 1.25**0.6), (1.0, 0.6 / 2**0.6)])
+@pytest.mark.parametrize(("corrected", "share"), [(0.0, 1.0), (0.25, 0.9 / 1.25**0.5), (1.0, 0.6 / 2**0.5)])
 def test_the_more_was_corrected_the_lower_is_the_floor(corrected: float, share: float) -> None:
     least, usual = (floor(Alpha(0.25, ""), 100, corrected=each) for each in (corrected, 0.0))
     assert least is not None

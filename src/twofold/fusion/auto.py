@@ -12,7 +12,7 @@ from twofold.fusion.base import Circumstances, Leg, Strategy, is_number
 
 _FEW = 20
 # A longer query scores more, but not in proportion: seldom does one text have all of its words.
-LONGER = 0.6
+LONGER = 0.5
 PROSE = 0.25
 _UNKNOWN_LANGUAGE = 0.1
 _CODE, _CODE_ASKED_IN_CODE = 0.75, 0.55
@@ -22,7 +22,7 @@ _CODE, _CODE_ASKED_IN_CODE = 0.75, 0.55
 class Auto(Strategy):
     """Convex over scores that mean something by themselves.
 
-        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (c · terms^0.6)
+        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (c · √terms)
 
     The background is the cosine that unrelated texts have, so that it counts as nothing. For the
     bundled model it is known, and then neither part depends on what else was found: a score means
@@ -40,7 +40,7 @@ class Auto(Strategy):
     """The weights were asked for; otherwise they follow the collection."""
     background: float | None = None
     """The cosine of unrelated texts; None takes it from the candidates."""
-    scale: float = 30.0
+    scale: float = 33.0
     """c: the BM25 score that counts as much as the same text does in meaning, for a query of one term."""
     name: ClassVar[str] = "auto"
 
