@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.quality import __main__ as quality
-from benchmarks.quality import fitting, sets, table, vectors
+from benchmarks.quality import fitting, floor, sets, table, vectors
 from benchmarks.quality.systems import SYSTEMS
 from tests.eval.sets import write_beir
 from twofold.encoders import bundled
@@ -82,6 +82,21 @@ def test_fitting_shows_what_tuning_and_calibrating_bring(
     assert shown.count("calibrated") == 3
     assert "own model" in shown
     assert "the default stays" in shown
+
+
+def test_the_floor_keeps_answers_and_turns_strangers_away(
+    cached: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kitchen = write_beir(tmp_path / "data" / "kitchen")
+    (kitchen / "corpus.jsonl").write_text(
+        '{"_id": "soup", "text": "leek soup wants cream and nutmeg"}\n{"_id": "pie", "text": "sour cherries make pie"}\n'
+    )
+    (kitchen / "queries.jsonl").write_text('{"_id": "a", "text": "nutmeg with leek"}\n')
+    (kitchen / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\na\tsoup\t1\n")
+    floor.main(["--data", "data", "--sets", "notes", "kitchen", "--sizes", "2", "5"])
+    rows = {tuple(cell.strip() for cell in line.split("│")[1:-1]) for line in capsys.readouterr().out.splitlines()}
+    assert ("notes", "5", "3", "100.0%", "1", "100.0%") in rows
+    assert ("kitchen", "2", "1", "100.0%", "3", "100.0%") in rows
 
 
 def test_published_figures_stand_beside_the_measured() -> None:
