@@ -89,7 +89,7 @@ def test_the_floor_keeps_answers_and_turns_strangers_away(
 ) -> None:
     kitchen = write_beir(tmp_path / "data" / "kitchen")
     (kitchen / "corpus.jsonl").write_text(
-        '{"_id": "soup", "text": "leek soup wants cream and nutmeg"}\n{"_id": "pie", "text": "sour cherries make pie"}\n'
+        '{"_id": "soup", "text": "leek soup wants nutmeg"}\n{"_id": "pie", "text": "cherries make a pie"}\n'
     )
     (kitchen / "queries.jsonl").write_text('{"_id": "a", "text": "nutmeg with leek"}\n')
     (kitchen / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\na\tsoup\t1\n")
