@@ -123,15 +123,16 @@ class Ask:
 
     def native_query(self) -> Any:
         """The engine's query that computes exactly this fusion, or None if it has none."""
-        legs = [probe.leg for probe in self.probes]
-        if set(legs) != {"dense", "lexical"}:
+        cosines, bm25 = self._places("dense"), self._places("lexical")
+        if not cosines or not bm25:
             return None
         if isinstance(self.fusion, Auto) and self.fusion.background is not None:
-            places = {name: tuple(n for n, leg in enumerate(legs) if leg == name) for name in ("dense", "lexical")}
-            terms = next(probe.terms for probe in self.probes if probe.leg == "lexical")
-            shape = (self.fusion, self.fusion.background, places["dense"], places["lexical"], terms)
+            shape = (self.fusion, self.fusion.background, cosines, bm25, self.probes[bm25[0]].terms)
             return plain(*shape) if self.signals is None else signalled(*shape, self.signals, self.tag_weight)
         return self._rank_fusion() if self.signals is None else None
+
+    def _places(self, leg: LegName) -> tuple[int, ...]:
+        return tuple([place for place, probe in enumerate(self.probes) if probe.leg == leg])
 
     def _rank_fusion(self) -> Any:
         equal = self.fusion.weights == (1.0, 1.0)
