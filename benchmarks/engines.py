@@ -158,8 +158,8 @@ class RawEdge(Engine):
     def _formula(self, i: int) -> edge.Formula:
         """What the index asks for by default, written by hand."""
         make, cosine, bm25 = edge.Expression, "$score[0]", "$score[1]"
-        above = make.Sum([make.Variable(cosine), make.Constant(-0.2)])
-        meaning = make.Mult([make.Constant(0.25 / 1.6), make.Sum([above, make.Abs(above)])])
+        rising = make.Decay(edge.DecayKind.Lin, make.Variable(cosine), make.Constant(1.0), 0.5, 0.4)
+        meaning = make.Mult([make.Constant(0.25), rising])
         full = 33 * len(self.data.sparse_queries[i].indices) ** 0.5
         words = make.Mult([make.Constant(0.75 / full), make.Variable(bm25)])
         return edge.Formula(make.Sum([meaning, words]), {cosine: 0.2, bm25: 0.0})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -47,8 +48,9 @@ class Collection:
         self.journal: list[edge.UpdateOperation] | None = None
         self._shard: edge.EdgeShard | None = shard
         self._sync = sync
-        # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic.
-        self._pace = Pace(target=0.02, start=64, smallest=64, largest=512)
+        # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic. Most machines
+        # write the first 256 in less than the target.
+        self._pace = Pace(target=0.02, start=256, smallest=64, largest=512)
         # A flush holds everyone up for as long as there is something to write, and so does the replay after a
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
         self._flush_pace = Pace(target=0.1, start=8_000, smallest=2_000, largest=20_000)
@@ -179,7 +181,8 @@ class Collection:
 
     def reload(self, settings: Settings) -> None:
         """Load the shard again with other index settings."""
-        path, config = self.directory / self.settings.shard, to_edge_config(settings.config, settings.wal)
+        path = self.directory / self.settings.shard
+        config = config_of(path, settings)
         with self.writing, self.gate.shut():
             call(self._live().flush)
             call(self._live().close)
@@ -268,7 +271,19 @@ def settle(shard: Path, settings: Settings) -> None:
         sync_tree(shard)
 
 
+def config_of(shard: Path, settings: Settings) -> edge.EdgeConfig:
+    """The engine's settings for a shard that is there already: a search thread for each segment but the newest.
+
+    The engine's own number is for a server, which answers many at once. Here a query keeps Python's global lock, so
+    none runs beside it, and threads without a large segment of their own only hand work around, for up to a third of
+    the time. The newest segment is the small one that takes new points.
+    """
+    segments = len(list((shard / "segments").iterdir()))
+    return to_edge_config(settings.config, settings.wal, max(1, min(segments - 1, os.cpu_count() or 1)))
+
+
 def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeShard:
+    """A shard with the settings it was made with, or with others."""
     try:
         shard: edge.EdgeShard = call(edge.EdgeShard.load, str(path), config)
     except EmbeddedError as error:

@@ -24,7 +24,7 @@ from typing import Literal
 
 import qdrant_edge as edge
 
-from .collection import Collection, call, load_shard, settle
+from .collection import Collection, call, config_of, load_shard, settle
 from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
 from .settings import new_shard_name
 
@@ -57,6 +57,7 @@ class Optimization:
         self.points = int(collection.read("count", edge.CountRequest(True)))
         self._shard: edge.EdgeShard | None = None
         self._covered = 0
+        self._settings = collection.settings
         self._target = collection.directory / new_shard_name()
 
     def run(self) -> None:
@@ -84,6 +85,7 @@ class Optimization:
             shutil.copytree(source, self._target)
             self._collection.journal = []
             self._covered = self._collection.written_points
+            self._settings = self._collection.settings
 
     def _index(self) -> None:
         engine = Path(edge.__file__).parents[1]
@@ -114,7 +116,7 @@ class Optimization:
     def _take_over(self) -> None:
         self._tell("catching up")
         collection = self._collection
-        shard = self._shard = load_shard(self._target)
+        shard = self._shard = load_shard(self._target, config_of(self._target, self._settings))
         for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
             if not self._replay(shard):
                 break

@@ -26,6 +26,7 @@ _absolute, _division, _division_params = (
     trusted(models.DivExpression),
     trusted(models.DivParams),
 )
+_linear, _decay_params = trusted(models.LinDecayExpression), trusted(models.DecayParamsExpression)
 _formula, _fixed_formula = trusted(models.FormulaQuery), trusted(FixedFormula)
 _fixed_sum, _fixed_product = trusted(FixedSum), trusted(FixedProduct)
 _HALF_LIFE = 0.5
@@ -68,11 +69,9 @@ def _legs(
     fusion: Auto, background: float, cosines: tuple[int, ...], bm25: tuple[int, ...], terms: int
 ) -> tuple[Any, Any]:
     """Meaning and words, on the scale of `Auto.normalise`."""
-    above = _sum(_best([_score(number) for number in cosines]), -background)
-    # max(0, x) = (x + |x|) / 2: older servers have no max.
-    meaning = _times(1 / (2 * (1 - background)), _sum(above, _absolute(abs=above)))
-    score = _best([_score(number) for number in bm25])
-    words = _times(1 / fusion.full(terms), score)
+    # 1 at a cosine of 1, 0 at the background and below. Older servers have no max, and x + |x| reads x twice.
+    meaning = _rising(_best([_score(number) for number in cosines]), zero=background)
+    words = _times(1 / fusion.full(terms), _best([_score(number) for number in bm25]))
     return meaning, words
 
 
@@ -176,14 +175,14 @@ def _popularity(weight: float) -> Any:
 
 
 def _importance(weight: float) -> Any:
-    return _sum(1 - weight, _times(2 * weight, _from_0_to_1(_IMPORTANCE)))
+    # From 0 to 1 as it is. A damaged one must not make the score infinite.
+    return _sum(1 - weight, _times(2 * weight, _rising(_IMPORTANCE, zero=0.0)))
 
 
-def _from_0_to_1(key: str) -> models.LinDecayExpression:
-    """1 - |1 - x|, and 0 where that is less: x itself from 0 to 1. A damaged one must not make the score infinite."""
-    return models.LinDecayExpression(
-        lin_decay=models.DecayParamsExpression(x=key, target=1.0, scale=_HALF_LIFE, midpoint=_HALF_LIFE)
-    )
+def _rising(x: Any, zero: float) -> models.LinDecayExpression:
+    """A straight line from 0 at `zero` to 1 at 1, and 0 below. It falls again beyond 1, where x doesn't come."""
+    half = _decay_params(x=x, target=1.0, scale=(1 - zero) / 2, midpoint=0.5)
+    return _linear(lin_decay=half)
 
 
 def _by_type(usual: float, own: Mapping[str, float]) -> Any:

@@ -74,14 +74,12 @@ class _Unread(Stored):
         if name == "point":
             self.point = str(self._found.id)
         elif name in Stored.__slots__:
-            self._read(self._found.payload or {})
+            payload = self._found.payload or {}
+            text, metadata = payload.get(TEXT_KEY), payload.get(METADATA_KEY)
+            self.id = str(payload[ID_KEY]) if ID_KEY in payload else self.point
+            self.text = text if isinstance(text, str) else ""
+            self.metadata = metadata if isinstance(metadata, dict) else {}
         return object.__getattribute__(self, name)
-
-    def _read(self, payload: Mapping[str, Any]) -> None:
-        metadata, text = payload.get(METADATA_KEY), payload.get(TEXT_KEY)
-        self.id = str(payload[ID_KEY]) if ID_KEY in payload else self.point
-        self.text = text if isinstance(text, str) else ""
-        self.metadata = metadata if isinstance(metadata, dict) else {}
 
 
 class NewPoint(NamedTuple):

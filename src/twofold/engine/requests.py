@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from qdrant_client import models
@@ -59,7 +60,7 @@ class Effort:
 
     def at(self, depth: int) -> models.SearchParams:
         """The same for every page of a ranking: it follows the depth, not how much of it is shown."""
-        return _params(hnsw_ef=max(self.hnsw_ef or 0, depth), exact=self.exact)
+        return _effort(max(self.hnsw_ef or 0, depth), self.exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,21 +123,35 @@ class Ask:
 
     def native_query(self) -> Any:
         """The engine's query that computes exactly this fusion, or None if it has none."""
-        legs = [probe.leg for probe in self.probes]
-        if set(legs) != {"dense", "lexical"}:
+        cosines, bm25 = self._places("dense"), self._places("lexical")
+        if not cosines or not bm25:
             return None
         if isinstance(self.fusion, Auto) and self.fusion.background is not None:
-            places = {name: tuple(n for n, leg in enumerate(legs) if leg == name) for name in ("dense", "lexical")}
-            terms = next(probe.terms for probe in self.probes if probe.leg == "lexical")
-            shape = (self.fusion, self.fusion.background, places["dense"], places["lexical"], terms)
+            shape = (self.fusion, self.fusion.background, cosines, bm25, self.probes[bm25[0]].terms)
             return plain(*shape) if self.signals is None else signalled(*shape, self.signals, self.tag_weight)
         return self._rank_fusion() if self.signals is None else None
+
+    def _places(self, leg: LegName) -> tuple[int, ...]:
+        return tuple([place for place, probe in enumerate(self.probes) if probe.leg == leg])
 
     def _rank_fusion(self) -> Any:
         equal = self.fusion.weights == (1.0, 1.0)
         if isinstance(self.fusion, Rrf) and equal:
             # The engine computes 1 / (rank + k - 1); its weighted form is another function than Σ w / (k + rank).
-            return models.RrfQuery(rrf=models.Rrf(k=self.fusion.k + 1))
+            return _rrf(self.fusion.k + 1)
         if isinstance(self.fusion, Dbsf) and equal:
-            return models.FusionQuery(fusion=models.Fusion.DBSF)
+            return _DBSF
         return None
+
+
+@lru_cache(maxsize=64)
+def _effort(hnsw_ef: int, exact: bool) -> models.SearchParams:
+    return _params(hnsw_ef=hnsw_ef, exact=exact)
+
+
+@lru_cache(maxsize=64)
+def _rrf(k: int) -> models.RrfQuery:
+    return models.RrfQuery(rrf=models.Rrf(k=k))
+
+
+_DBSF = models.FusionQuery(fusion=models.Fusion.DBSF)

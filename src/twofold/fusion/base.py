@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias, TypeVar
 
@@ -65,14 +66,17 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
     """
     rounded = [(value, float(f"{score:.8g}")) for value, score in scored]
     rounded.sort(key=itemgetter(1), reverse=True)
+    starts = [
+        place
+        for place, ((_, before), (_, score)) in enumerate(pairwise(rounded), 1)
+        if before - score > _NOISE * abs(score)
+    ]
+    if len(starts) + 1 >= len(rounded):  # no two are alike, which is quickly said
+        return rounded
     settled: list[tuple[T, float]] = []
-    alike: list[tuple[T, float]] = []
-    for item in rounded:
-        if alike and alike[-1][1] - item[1] > _NOISE * abs(item[1]):
-            settled += _by_id(alike, identity)
-            alike = []
-        alike.append(item)
-    return settled + _by_id(alike, identity)
+    for start, end in pairwise([0, *starts, len(rounded)]):
+        settled += _by_id(rounded[start:end], identity)
+    return settled
 
 
 def _by_id(alike: list[tuple[T, float]], identity: Callable[[T], str]) -> list[tuple[T, float]]:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twofold.fusion import LegName
+from twofold.fusion import LegName, Strategy
 from twofold.fusion.base import share
 from twofold.index.plans import Row
-from twofold.index.queries import Query
 from twofold.results import Explanation, Hit, Mode
 
 
 def to_hits(
-    page: Sequence[Row], query: Query, legs: Sequence[LegName], mode: Mode, matched: Sequence[tuple[str, ...]] | None
+    page: Sequence[Row],
+    fusion: Strategy,
+    legs: Sequence[LegName],
+    mode: Mode,
+    matched: Sequence[tuple[str, ...]] | None,
 ) -> tuple[Hit, ...]:
     """One page of a ranking; explained if the matched words of each row are given."""
-    fusion = query.fusion
     name = "text" if mode == "text" else fusion.name
     explanations: Sequence[Explanation | None] = [None] * len(page)
     if matched is not None:
         explanations = [_explain(row, found, name, fusion.alpha) for row, found in zip(page, matched, strict=True)]
     best = 1.0 if mode == "text" else fusion.best(legs)
-    return tuple(_hit(row, best, explanation) for row, explanation in zip(page, explanations, strict=True))
+    return tuple([_hit(row, best, explanation) for row, explanation in zip(page, explanations, strict=True)])
 
 
 def _hit(row: Row, best: float, explanation: Explanation | None) -> Hit:

@@ -91,10 +91,21 @@ def _overridden(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
     if "fusion" in given:
         given = {**given, "fusion": resolve(given["fusion"])}
     try:
+        return _known(config, **given)
+    except TypeError:  # something in it can't be looked up, so it isn't known
+        return _validated(config, **given)
+
+
+def _validated(config: SearchConfig, **given: Any) -> SearchConfig:
+    try:
         return SearchConfig(**{**dict(config), **given})
     except ValidationError as error:
         wrong = "; ".join(f"{e['loc'][0]}: {e['msg']}, got {e['input']!r}" for e in error.errors())
         raise InvalidQuery(wrong) from error
+
+
+# Programs ask in few ways, again and again. By type as well: True is equal to 1, but is no depth.
+_known = lru_cache(maxsize=256, typed=True)(_validated)
 
 
 def check_text(query: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -60,10 +59,9 @@ class Searcher:
         legs = list(dict.fromkeys(probe.leg for probe in probes))
         if len(legs) == 1:  # all the weight on the only leg there is
             fusion = fusion.with_alpha(1.0 if legs[0] == "dense" else 0.0)
-        query = replace(query, fusion=fusion)
         where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         mode = _mode(legs)
-        ask = self._asking(query, probes, where, words_weight)
+        ask = self._asking(query, fusion, probes, where, words_weight)
         rows = (yield from self._rank(query, ask)) if probes else []
         helpless = not probes or (mode == "lexical" and not by_words_alone)
         if helpless and not rows and query.config.text_fallback:
@@ -81,7 +79,7 @@ class Searcher:
         reasons.extend(self.ready.notes)
         self._log(reasons)
         matched = (yield from self._matched(query, page, mode)) if query.explain else None
-        hits = to_hits(page, query, legs, mode, matched)
+        hits = to_hits(page, fusion, legs, mode, matched)
         return SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems)
 
     def _fit(self, fusion: Strategy, text: str) -> Flow[Strategy]:
@@ -141,20 +139,22 @@ class Searcher:
         fusion = yield from self._fit(query.fusion, text)
         probes = yield from self._encoder.probes(text, fusion, query, [])
         where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
-        return self._asking(query, probes, where, 0.0)
+        return self._asking(query, fusion, probes, where, 0.0)
 
-    def _asking(self, query: Query, probes: list[Probe], where: models.Filter | None, words_weight: float) -> Ask:
+    def _asking(
+        self, query: Query, fusion: Strategy, probes: list[Probe], where: models.Filter | None, words_weight: float
+    ) -> Ask:
         """The search as the engine is asked, with what the query's circumstances add."""
         config, extras = query.config, query.extras
         effort = Effort(config.hnsw_ef, config.exact) if self.ready.engine.indexes else None
         if extras is None:
-            return Ask(query.fusion, probes, where, effort, corpus=part_of(where) if self.ready.corpus_idf else None)
+            return Ask(fusion, probes, where, effort, corpus=part_of(where) if self.ready.corpus_idf else None)
         corpus = compile_filter(extras.corpus) if extras.corpus and self.ready.corpus_idf else None
         tag_weight = extras.signals.tag_share * words_weight
         floor = _floor(query, "hybrid")
         enough, sure = (floor.score, floor.cosine) if floor else (0.0, None)
         return Ask(
-            query.fusion,
+            fusion,
             probes,
             where,
             effort,

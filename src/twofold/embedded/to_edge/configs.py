@@ -43,7 +43,8 @@ def _fits(params: models.VectorParams) -> float:
     return FITS_HALF if half else FITS_SINGLE
 
 
-def to_edge_config(config: models.CreateCollection, wal: bool) -> edge.EdgeConfig:
+def to_edge_config(config: models.CreateCollection, wal: bool, threads: int = 1) -> edge.EdgeConfig:
+    """A shard's settings; `threads` look through its segments."""
     dense = {name: _vector(params) for name, params in dense_fields(config.vectors).items()}
     sparse = {name: _sparse(params) for name, params in (config.sparse_vectors or {}).items()}
     if not dense and not sparse:
@@ -59,6 +60,7 @@ def to_edge_config(config: models.CreateCollection, wal: bool) -> edge.EdgeConfi
         payload_memory=_memory(config.payload),
         id_tracker_memory=_memory(config.id_tracker),
         wal_enabled=wal,
+        max_search_threads=threads,
     )
 
 
