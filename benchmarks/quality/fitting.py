@@ -23,6 +23,7 @@ from twofold import HybridIndex, Pair
 from twofold.encoders import bundled
 from twofold.eval import Dataset, evaluate
 
+_WIDTH = 200  # a table that is cut to a narrow terminal shows no figures
 _COLUMNS = ("set", "default", "calibrated", "undeclared", "calibrated", "own model", "calibrated", "tuned", "tuning")
 
 
@@ -33,7 +34,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--sample", type=int, default=600, help="ask at most so many questions of each set")
     parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
     chosen = parser.parse_args(words)
-    console = Console()
+    console = Console(width=max(Console().width, _WIDTH))
     table = Table(title="nDCG@10 of the half that had no part in tuning", title_justify="left")
     for column in _COLUMNS:
         table.add_column(column, justify="left" if column in ("set", "tuning") else "right")
