@@ -31,7 +31,7 @@ def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.fitting", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
-    parser.add_argument("--sample", type=int, default=600, help="ask at most so many questions of each set")
+    parser.add_argument("--sample", type=int, default=400, help="ask at most so many questions of each set")
     parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
     chosen = parser.parse_args(words)
     console = Console(width=max(Console().width, _WIDTH))
