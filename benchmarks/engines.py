@@ -112,7 +112,11 @@ class Twofold(Engine):
 
 
 class RawEdge(Engine):
-    """The engine with nothing around it: no validation, no locks, no ids of one's own."""
+    """The engine with nothing around it: no validation, no locks, no ids of one's own, and its own default settings.
+
+    Those have more search threads than Twofold gives it. With one it would be about a fifth faster at 1,000 points: a
+    part of the ratio there is that setting.
+    """
 
     name = "raw qdrant-edge"
 

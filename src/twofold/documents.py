@@ -157,9 +157,8 @@ def _check_string(value: object, name: str, position: int) -> str:
 def _jsonable(value: Any, path: str, position: int, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise InvalidDocument(f"{path} is nested deeper than {_MAX_DEPTH} levels", position=position)
-    kind = type(value)
-    if (kind is str and value.isascii()) or (kind is int and -_MAX_INT <= value < _MAX_INT):
-        return value  # most values: there is nothing to look for
+    if type(value) is str and value.isascii():  # most values: there is nothing to look for
+        return value
     if value is None or isinstance(value, (str, int, float, date)):
         return _scalar(value, path, position)
     if isinstance(value, Mapping):

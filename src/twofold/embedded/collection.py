@@ -48,9 +48,8 @@ class Collection:
         self.journal: list[edge.UpdateOperation] | None = None
         self._shard: edge.EdgeShard | None = shard
         self._sync = sync
-        # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic. Most machines
-        # write the first 256 in less than the target.
-        self._pace = Pace(target=0.02, start=256, smallest=64, largest=512)
+        # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic.
+        self._pace = Pace(target=0.02, start=64, smallest=64, largest=512)
         # A flush holds everyone up for as long as there is something to write, and so does the replay after a
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
         self._flush_pace = Pace(target=0.1, start=8_000, smallest=2_000, largest=20_000)

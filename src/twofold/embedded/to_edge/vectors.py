@@ -133,11 +133,11 @@ def _multi(name: str, value: Any, field: DenseField) -> list[list[float]]:
 
 
 def _sparse(name: str, value: Any) -> edge.SparseVector:
-    if not hasattr(value, "indices") and isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         value = models.SparseVector(**value)
     if not (hasattr(value, "indices") and hasattr(value, "values")):
         raise BadRequest(f"Vector {name!r} is sparse: pass a SparseVector(indices, values).")
-    indices, values = _listed(value.indices), _listed(value.values)
+    indices, values = list(value.indices), list(value.values)
     if len(indices) != len(values):
         raise BadRequest(f"Sparse vector {name!r}: {len(indices)} indices but {len(values)} values.")
     _finite(name, values)
@@ -146,10 +146,6 @@ def _sparse(name: str, value: Any) -> edge.SparseVector:
     if indices and not (indices[0] >= 0 and indices[-1] <= _INDEX_MAX):
         raise BadRequest(f"Sparse vector {name!r}: indices must be from 0 to 2**32 - 1.")
     return edge.SparseVector(indices, values)
-
-
-def _listed(numbers: Any) -> list[Any]:
-    return numbers if type(numbers) is list else list(numbers)
 
 
 def _in_order(name: str, indices: list[int], values: list[float]) -> tuple[list[int], list[float]]:
