@@ -39,7 +39,7 @@ bench: $(VENV)/.dev ## run the benchmarks, for example: make bench ARGS="--help"
 eval: $(VENV)/.dev ## measure retrieval quality on the sets in ../shared/data, if they are there: make eval ARGS="--help"
 	@$(PY) -m benchmarks.quality $(ARGS)
 
-crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (about 20 minutes)
+crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (half an hour or more)
 	@TWOFOLD_CRASH_ROUNDS=100 TWOFOLD_CONCURRENCY_ROUNDS=20 TWOFOLD_LOCK_PROCESSES=6 TWOFOLD_OPTIMIZE_ROUNDS=10 \
 	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 TWOFOLD_ISOLATION_OPERATIONS=7000 \
 	  $(PY) -m pytest -v --timeout=3600 tests/embedded/test_crash.py tests/embedded/test_concurrency.py \
