@@ -26,6 +26,7 @@ from .to_edge.vectors import VectorSchema
 T = TypeVar("T")
 
 _IDS_PER_PAGE = 10_000
+_LOG_FILES, _SPARE_SECONDS = 2, 0.5
 # Marks of a directory that may be removed at the next open. One with neither mark nor settings is left alone.
 DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
 
@@ -267,7 +268,15 @@ def close_shard(shard: edge.EdgeShard) -> None:
 def settle(shard: Path, settings: Settings) -> None:
     """Put a new shard's files on disk: the engine leaves that to the system, and the settings are to name them next."""
     if settings.wal:  # otherwise it's one in memory
+        _await_spare(shard / "wal")
         sync_tree(shard)
+
+
+def _await_spare(log: Path) -> None:
+    """A thread of the engine makes the next file of the log. Found empty after a power loss it can't be loaded."""
+    latest = time.monotonic() + _SPARE_SECONDS
+    while len(list(log.glob("open-*"))) < _LOG_FILES and time.monotonic() < latest:
+        time.sleep(0.001)
 
 
 def config_of(shard: Path, settings: Settings) -> edge.EdgeConfig:
