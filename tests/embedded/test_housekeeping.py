@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, housekeeping, optimize
+from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, files, housekeeping, optimize
 from twofold.embedded.collection import Collection
 from twofold.embedded.gate import Gate
 from twofold.embedded.pace import Pace
@@ -51,6 +51,43 @@ def test_idle_collections_are_flushed_and_optimised(tmp_path: Path, monkeypatch:
     client.upsert("notes", [m.PointStruct(id=1000, vector={})])
     assert looked_at_while_idle(monkeypatch)
     assert collection.settings.shard == shard  # one more point is no reason to do it again
+    client.close()
+
+
+def test_nobody_but_writers_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = fill(embedded_client(tmp_path))
+    collection = client._client.store.get("notes")
+    waiting, done = threading.Event(), threading.Event()
+
+    def slow(path: str | Path, flags: int) -> None:
+        waiting.set()
+        assert done.wait(10)
+
+    monkeypatch.setattr(files, "_sync", slow)
+    flusher = threading.Thread(target=collection.flush)
+    flusher.start()
+    assert waiting.wait(10)
+    assert client.count("notes").count == 60
+    assert collection.unflushed > 0
+    done.set()
+    flusher.join()
+    assert collection.unflushed == 0
+    client.close()
+
+
+def test_a_flush_is_the_engines_whatever_came_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: str | Path, flags: int) -> None:
+        raise OSError("no such luck")
+
+    client = fill(embedded_client(tmp_path))
+    collection = client._client.store.get("notes")
+    asked: list[str] = []
+    read = collection.read
+    monkeypatch.setattr(collection, "read", lambda method, *args: (asked.append(method), read(method, *args))[1])
+    monkeypatch.setattr(files, "_sync", fails)
+    collection.flush()
+    assert asked == ["flush"]
+    monkeypatch.undo()
     client.close()
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .files import make_directory, remove_tree, sync_tree
+from .files import make_directory, remove_tree, sync_files, sync_tree
 from .from_edge import to_model_id
 from .gate import Gate
 from .pace import Pace
@@ -53,7 +53,7 @@ class Collection:
         self._pace = Pace(target=0.02, start=64, smallest=64, largest=512)
         # A flush holds everyone up for as long as there is something to write, and so does the replay after a
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
-        self._flush_pace = Pace(target=0.1, start=8_000, smallest=2_000, largest=20_000)
+        self._flush_pace = Pace(target=0.05, start=4_000, smallest=1_000, largest=20_000)
         self.unflushed = 0
         self.written_points = settings.written_points
         self.last_write = time.monotonic()
@@ -117,7 +117,9 @@ class Collection:
             self.unflushed += points
             self.written_points += points
             self.last_write = time.monotonic()
-            if self._sync or self.unflushed >= self._flush_pace.size:
+            if self._sync:
+                self._flush()
+            elif self.unflushed >= self._flush_pace.size:
                 self.flush()
             self._operations += 1
             return self._operations
@@ -137,12 +139,22 @@ class Collection:
         return last
 
     def flush(self) -> None:
-        """Everything acknowledged so far is on disk when this returns, even if the power fails."""
+        """Everything acknowledged so far is on disk when this returns, even if the power fails.
+
+        The engine keeps Python's global lock while it waits for the disk. So the disk gets most of it before, while
+        only other writers wait.
+        """
         with self.writing:
-            began = time.perf_counter()
-            self.read("flush")
-            self._flush_pace.learn(self.unflushed, time.perf_counter() - began)
-            self.unflushed = 0
+            if self.settings.wal:  # otherwise it's one in memory
+                with suppress(OSError):  # a disk that fails does so again below, where it's reported
+                    sync_files(self.directory / self.settings.shard)
+            pending, began = self.unflushed, time.perf_counter()
+            self._flush()
+            self._flush_pace.learn(pending, time.perf_counter() - began)
+
+    def _flush(self) -> None:
+        self.read("flush")
+        self.unflushed = 0
 
     def save_count(self) -> None:
         """Keep how much was written since the last optimisation, for those who open the store next."""

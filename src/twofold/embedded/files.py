@@ -31,11 +31,17 @@ def make_directory(path: Path) -> None:
 
 def sync_tree(path: Path) -> None:
     """Make every file and directory in and under a directory survive a power loss."""
+    sync_files(path)
+    for directory, _, _ in os.walk(path):
+        sync_directory(Path(directory))
+
+
+def sync_files(path: Path) -> None:
+    """Write to the disk what the files under a directory have in memory only."""
     for directory, _, files in os.walk(path):
         for name in files:
             with suppress(FileNotFoundError):  # the engine prepares its next log meanwhile, and renames it
                 _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
-        sync_directory(Path(directory))
 
 
 def sync_directory(path: Path) -> None:
