@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -150,13 +150,14 @@ class Strategy(ABC):
         """The share of the dense leg in the weights."""
         return self.weights[0] / sum(self.weights)
 
-    def fuse(self, legs: Sequence[Leg]) -> list[Fused]:
-        """One ranking of everything that any leg found, ordered by (score, id)."""
+    def fuse(self, legs: Sequence[Leg], only: Container[str] | None = None) -> list[Fused]:
+        """One ranking of everything that any leg found, or of those asked for, ordered by (score, id)."""
         parts: dict[str, dict[str, float]] = {}
         for leg in legs:
             weight = self.weight(leg.name) if leg.weight is None else leg.weight
             for (identity, _), value in zip(leg.hits, self.normalise(leg), strict=True):
-                parts.setdefault(identity, {})[leg.name] = weight * value
+                if only is None or identity in only:
+                    parts.setdefault(identity, {})[leg.name] = weight * value
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
         return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -104,14 +104,17 @@ class NativePlan:
 
     def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        settled = settle([(from_point(point), point.score) for point in answers[0]], lambda stored: stored.id)
+        found = {point.id: (from_point(point), point.score) for point in answers[0]}
+        settled = settle(found.values(), lambda stored: stored.id)
         if self._judges:
             near = self._cosines(answers[0])
             return [Row(stored, score, score, near.get(stored.point, _NOWHERE)) for stored, score in settled]
         if not self.explain:
             return [Row(stored, score, score) for stored, score in settled]
-        legs = _legs(self.ask, [[(str(point.id), point.score) for point in points] for points in answers[1:]])
-        rows = _fuse(self.ask, legs, {stored.point: stored for stored, _ in settled})
+        # Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
+        legs = _legs(self.ask, [[(point.id, point.score) for point in points] for points in answers[1:]])
+        fused = _fuse(self.ask, legs, {identity: stored for identity, (stored, _) in found.items()})
+        rows = {row.stored.point: row for row in fused.values()}
         return [
             rows.get(stored.point, Row(stored, score, score))._replace(score=score, tie=score)
             for stored, score in settled
@@ -155,25 +158,24 @@ def _legs(ask: Ask, found: Sequence[list[tuple[str, float]]]) -> list[Leg]:
 
 
 def _fuse(ask: Ask, legs: Sequence[Leg], stored: Mapping[str, Stored]) -> dict[str, Row]:
-    """The documents with their scores, and with their signals if there are any."""
-    places = _places(legs)
-    fused = ask.fusion.fuse([*legs, *_tag_leg(ask, stored)])
+    """The stored documents with their scores, and with their signals if there are any."""
+    places = _places(legs, stored)
+    fused = ask.fusion.fuse([*legs, *_tag_leg(ask, stored)], stored)
     if ask.signals is None:
-        return {f.id: Row(stored[f.id], f.score, f.score, places[f.id], f.parts) for f in fused if f.id in stored}
+        return {f.id: Row(stored[f.id], f.score, f.score, places[f.id], f.parts) for f in fused}
     alpha, best = ask.fusion.alpha, ask.fusion.ceiling() * sum(ask.fusion.weights)
     rows = {}
     for each in fused:
-        if each.id in stored:
-            weighed = ask.signals.weigh(each.parts, stored[each.id].metadata, alpha, best)
-            rows[each.id] = Row(
-                stored[each.id],
-                weighed.score,
-                weighed.score,
-                places.get(each.id, {}),
-                weighed.parts,
-                weighed.factors,
-                weighed.matches,
-            )
+        weighed = ask.signals.weigh(each.parts, stored[each.id].metadata, alpha, best)
+        rows[each.id] = Row(
+            stored[each.id],
+            weighed.score,
+            weighed.score,
+            places.get(each.id, {}),
+            weighed.parts,
+            weighed.factors,
+            weighed.matches,
+        )
     return rows
 
 
@@ -186,9 +188,10 @@ def _tag_leg(ask: Ask, stored: Mapping[str, Stored]) -> list[Leg]:
     return [Leg("tags", named, weight=ask.tag_weight)] if named else []
 
 
-def _places(legs: Sequence[Leg]) -> dict[str, dict[LegName, Place]]:
+def _places(legs: Sequence[Leg], only: Container[str]) -> dict[str, dict[LegName, Place]]:
     places: dict[str, dict[LegName, Place]] = {}
     for leg in legs:
         for rank, (identity, score) in enumerate(leg.hits, 1):
-            places.setdefault(identity, {})[leg.name] = Place(score, rank)
+            if identity in only:
+                places.setdefault(identity, {})[leg.name] = Place(score, rank)
     return places

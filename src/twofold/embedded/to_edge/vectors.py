@@ -137,7 +137,7 @@ def _sparse(name: str, value: Any) -> edge.SparseVector:
         value = models.SparseVector(**value)
     if not (hasattr(value, "indices") and hasattr(value, "values")):
         raise BadRequest(f"Vector {name!r} is sparse: pass a SparseVector(indices, values).")
-    indices, values = list(value.indices), list(value.values)
+    indices, values = _list(value.indices), _list(value.values)
     if len(indices) != len(values):
         raise BadRequest(f"Sparse vector {name!r}: {len(indices)} indices but {len(values)} values.")
     _finite(name, values)
@@ -146,6 +146,10 @@ def _sparse(name: str, value: Any) -> edge.SparseVector:
     if indices and not (indices[0] >= 0 and indices[-1] <= _INDEX_MAX):
         raise BadRequest(f"Sparse vector {name!r}: indices must be from 0 to 2**32 - 1.")
     return edge.SparseVector(indices, values)
+
+
+def _list(values: Any) -> list[Any]:
+    return values if type(values) is list else list(values)
 
 
 def _in_order(name: str, indices: list[int], values: list[float]) -> tuple[list[int], list[float]]:
