@@ -44,7 +44,8 @@ class DirectApi(StoreApi):
         """Store points."""
         collection = self.store.get(collection_name)
         schema = collection.schema
-        made = [edge.Point(point.id, schema.struct(point.vector), point.payload) for point in points]
+        vectors = schema.structs([point.vector for point in points])
+        made = [edge.Point(point.id, named, point.payload) for point, named in zip(points, vectors, strict=True)]
         return collection.apply_pieces(made, edge.UpdateOperation.upsert_points, schema)
 
     @request
