@@ -83,7 +83,12 @@ def test_a_flush_is_the_engines_whatever_came_before(tmp_path: Path, monkeypatch
     collection = client._client.store.get("notes")
     asked: list[str] = []
     read = collection.read
-    monkeypatch.setattr(collection, "read", lambda method, *args: (asked.append(method), read(method, *args))[1])
+
+    def watched(method: str, *args: Any) -> Any:
+        asked.append(method)
+        return read(method, *args)
+
+    monkeypatch.setattr(collection, "read", watched)
     monkeypatch.setattr(files, "_sync", fails)
     collection.flush()
     assert asked == ["flush"]
