@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from rich.table import Table
 
 from benchmarks import recall
 from benchmarks.engines import ENGINES
-
-Results = dict[int, dict[str, dict[str, Any]]]
+from benchmarks.turns import Elsewhere, Results, take_turns
 
 
 def main() -> None:
@@ -26,7 +24,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     arguments = parser.parse_args()
     console = Console()
-    results: Results = {}
+    results: dict[int, Results] = {}
     for points in arguments.points:
         results[points] = _run(points, arguments.engines, console)
         console.print(_table(points, results[points]))
@@ -40,21 +38,16 @@ def main() -> None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def _run(points: int, names: list[str], console: Console) -> dict[str, dict[str, Any]]:
-    found = {}
-    for engine in ENGINES:
-        if engine.name in names and points <= engine.largest:
-            with console.status(f"{engine.name} with {points:,} points"):
-                command = [sys.executable, "-W", "ignore", "-m", "benchmarks.measure", engine.name, str(points)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                console.print(f"{engine.name} failed: {done.stderr[-800:]}", markup=False)
-                continue
-            found[engine.name] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def _run(points: int, names: list[str], console: Console) -> Results:
+    chosen = [engine.name for engine in ENGINES if engine.name in names and points <= engine.largest]
+    with ExitStack() as ending, console.status(f"{points:,} points") as status:
+        subjects = {name: Elsewhere(name, points) for name in chosen}
+        for subject in subjects.values():
+            ending.callback(subject.close)
+        return take_turns(dict(subjects), points, status.update)
 
 
-def _table(points: int, results: dict[str, dict[str, Any]]) -> Table:
+def _table(points: int, results: Results) -> Table:
     table = Table(title=f"{points:,} points, 384 dimensions", title_justify="left")
     table.add_column("engine")
     table.add_column("search")
@@ -70,7 +63,7 @@ def _table(points: int, results: dict[str, dict[str, Any]]) -> Table:
     return table
 
 
-def _ratios(results: dict[str, dict[str, Any]]) -> list[str]:
+def _ratios(results: Results) -> list[str]:
     """What matters: ours against the others, in the same run."""
     ours, raw = results.get("twofold"), results.get("raw qdrant-edge")
     lines = []

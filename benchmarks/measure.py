@@ -1,4 +1,8 @@
-"""One engine at one size, in a process of its own so that memory can be told apart. Prints JSON."""
+"""One engine at one size, measured a step at a time.
+
+Run as a program it takes its steps from standard input: the engines have a process each, so that their memory can be
+told apart, and take turns, so that a machine that is slower for a while is slower for all of them.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,10 @@ import numpy as np
 from benchmarks.data import Data
 from benchmarks.engines import ENGINES, Engine
 
+TURNS = 5
 _CHUNK = 2048
 _MOST_FILLS, _FILL_SECONDS = 7, 2.0
-_WARM_SECONDS, _LEAST_SECONDS, _ENOUGH_SECONDS = 2.0, 0.5, 15.0
+_WARM_SECONDS, _LEAST_SECONDS, _ENOUGH_SECONDS = 2.0, 0.1, 3.0
 
 
 class Heartbeat(threading.Thread):
@@ -43,76 +48,109 @@ class Heartbeat(threading.Thread):
         return self.longest
 
 
-def measure(name: str, points: int) -> dict[str, Any]:
-    data = Data(points)
-    _ = data.dense, data.dense_queries, data.sparse, data.sparse_queries
-    # Millions of numbers that no engine has anything to do with: going through them would hold everyone up for 0.2 s.
-    gc.collect()
-    gc.freeze()
-    base = _memory()
-    with tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder:
-        engine, result = _filled(next(e for e in ENGINES if e.name == name), Path(folder), data)
-        began = time.perf_counter()
-        engine.open()
-        result["open_ms"] = (time.perf_counter() - began) * 1e3
-        result["searches"] = _all_searches(engine)
-        result["memory_mb"] = (_memory() - base) / 2**20
-        if points >= 20_000 and engine.optimize():
-            result["optimised"] = _all_searches(engine)
-        engine.close()
-    return result
+class Subject:
+    """What is measured, and what has been measured so far."""
 
+    def __init__(self, name: str, points: int) -> None:
+        self._kind = next(engine for engine in ENGINES if engine.name == name)
+        self._data = Data(points)
+        _ = self._data.dense, self._data.dense_queries, self._data.sparse, self._data.sparse_queries
+        self._before = _memory()
+        self._folder = tempfile.TemporaryDirectory(prefix="twofold-bench-")
+        self._engine: Engine | None = None
+        self._fills: list[float] = []
+        self._filled = 0
+        self._longest = 0.0
+        self._took: dict[str, list[float]] = {}
+        self._result: dict[str, Any] = {}
 
-def _filled(kind: type[Engine], folder: Path, data: Data) -> tuple[Engine, dict[str, Any]]:
-    """An engine with all points. A small one is filled several times over, since a tenth of a second tells little."""
-    fills: list[dict[str, Any]] = []
-    while not fills or (len(fills) < _MOST_FILLS and sum(fill["seconds"] for fill in fills) < _FILL_SECONDS):
-        engine = kind(folder / f"store{len(fills)}", data)
-        engine.open()
-        fills.append(_fill(engine, data.points))
-        engine.close()
-    seconds = float(np.median([fill["seconds"] for fill in fills]))
-    longest = max(fill["longest_stall_ms"] for fill in fills)
-    return engine, {"upserts_per_s": data.points / seconds, "longest_stall_ms": longest}
+    def ready(self) -> bool:
+        """Whether the data are there; asked of all before the first turn."""
+        return True
 
-
-def _fill(engine: Engine, points: int) -> dict[str, Any]:
-    spent = longest = 0.0
-    for start in range(0, points, _CHUNK):
-        numbers = range(start, min(points, start + _CHUNK))
+    def fill(self) -> bool:
+        """Add the next points; False when all are there. A small store is filled several times over."""
+        if self._engine is None:
+            self._engine = self._kind(Path(self._folder.name) / f"store{len(self._fills)}", self._data)
+            self._engine.open()
+            self._filled = 0
+            self._fills.append(0.0)
+        numbers = range(self._filled, min(self._data.points, self._filled + _CHUNK))
         gc.collect()
         heartbeat = Heartbeat()
         heartbeat.start()
         began = time.perf_counter()
-        engine.add(numbers)
-        spent += time.perf_counter() - began
-        longest = max(longest, heartbeat.stop())
-    return {"seconds": spent, "longest_stall_ms": longest * 1e3}
+        self._engine.add(numbers)
+        self._fills[-1] += time.perf_counter() - began
+        self._longest = max(self._longest, heartbeat.stop())
+        self._filled = numbers.stop
+        if self._filled < self._data.points:
+            return True
+        self._engine.close()
+        if len(self._fills) < _MOST_FILLS and sum(self._fills) < _FILL_SECONDS:
+            self._engine = None
+            return True
+        self._result["upserts_per_s"] = self._data.points / float(np.median(self._fills))
+        self._result["longest_stall_ms"] = self._longest * 1e3
+        return False
+
+    def open(self) -> None:
+        """Open what was filled."""
+        began = time.perf_counter()
+        self._opened.open()
+        self._result["open_ms"] = (time.perf_counter() - began) * 1e3
+
+    def warm(self) -> list[str]:
+        """Search in every way without a clock, and name the ways.
+
+        An engine that has just opened its files reads them with the first queries, which would count against whatever
+        is measured first.
+        """
+        self._searches = self._opened.searches()
+        for search in self._searches.values():
+            _asked(search, range(self._data.queries), 0.0, _WARM_SECONDS)
+        return list(self._searches)
+
+    def search(self, name: str, turn: int) -> None:
+        """Ask the queries of this turn, and again while that takes too little time to tell anything."""
+        mine = range(turn, self._data.queries, TURNS)
+        self._took.setdefault(name, []).extend(_asked(self._searches[name], mine, _LEAST_SECONDS, _ENOUGH_SECONDS))
+
+    def settle(self, stage: str) -> None:
+        """Put down what the searches took."""
+        self._result[stage] = {name: _summary(took) for name, took in self._took.items()}
+        self._result.setdefault("memory_mb", (_memory() - self._before) / 2**20)
+        self._took = {}
+
+    def optimize(self) -> bool:
+        """Build the search graph, where that is a step of its own."""
+        return self._opened.optimize()
+
+    def end(self) -> dict[str, Any]:
+        """Everything that was measured."""
+        self._opened.close()
+        self._folder.cleanup()
+        return self._result
+
+    @property
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("nothing is filled yet")
+        return self._engine
 
 
-def _all_searches(engine: Engine) -> dict[str, dict[str, float]]:
-    return {name: _times(search, engine.data.queries) for name, search in engine.searches().items()}
-
-
-def _times(search: Callable[[int], Any], queries: int) -> dict[str, float]:
-    """Every query once, and again while that takes too little time to tell anything.
-
-    Before that they are asked for a while without a clock: an engine that has just opened its files reads them with
-    the first queries, which would count against whatever is measured first.
-    """
-    _asked(search, queries, 0.0, _WARM_SECONDS)
-    took = _asked(search, queries, _LEAST_SECONDS, _ENOUGH_SECONDS)
+def _summary(took: list[float]) -> dict[str, float]:
     p50, p95 = np.percentile(took, [50, 95]) * 1e3
     return {"p50_ms": float(p50), "p95_ms": float(p95), "queries": len(took)}
 
 
-def _asked(search: Callable[[int], Any], queries: int, least: float, most: float) -> list[float]:
+def _asked(search: Callable[[int], Any], queries: range, least: float, most: float) -> list[float]:
     """The seconds of each query, asked in turn: all of them, for `least` seconds, but not for more than `most`."""
     took: list[float] = []
     spent = 0.0
-    while (len(took) < queries or spent < least) and spent < most:
+    while (len(took) < len(queries) or spent < least) and spent < most:
         began = time.perf_counter()
-        search(len(took) % queries)
+        search(queries[len(took) % len(queries)])
         took.append(time.perf_counter() - began)
         spent += took[-1]
     return took
@@ -127,5 +165,15 @@ def _memory() -> float:
     return pages * 4096.0
 
 
+def main(name: str, points: int) -> None:
+    subject = Subject(name, points)
+    # Its millions of numbers have nothing to do with any engine: to look through them would hold everyone up for 0.2 s.
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin:
+        step, *arguments = json.loads(line)
+        print(json.dumps(getattr(subject, step)(*arguments)), flush=True)
+
+
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
+    main(sys.argv[1], int(sys.argv[2]))

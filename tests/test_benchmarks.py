@@ -7,12 +7,12 @@ import pytest
 from benchmarks import recall
 from benchmarks.__main__ import _ratios, _table
 from benchmarks.engines import ENGINES
-from benchmarks.measure import measure
+from benchmarks.turns import Elsewhere, Here, take_turns
 
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, object]]:
-    return {engine.name: measure(engine.name, 300) for engine in ENGINES}
+    return take_turns({engine.name: Here(engine.name, 300) for engine in ENGINES}, 300, lambda told: None)
 
 
 def test_every_engine_is_measured(results: dict[str, dict[str, object]]) -> None:
@@ -30,6 +30,18 @@ def test_an_embedded_search_is_faster_than_the_frameworks_on_local_mode(results:
     ours = results["twofold"]["searches"]["hybrid"]["p50_ms"]  # type: ignore[index]
     for peer in ("langchain-qdrant", "llama-index"):
         assert results[peer]["searches"]["hybrid"]["p50_ms"] > ours  # type: ignore[index]
+
+
+def test_an_engine_has_a_process_of_its_own_and_says_why_it_failed() -> None:
+    subject = Elsewhere("raw qdrant-edge", 300)
+    try:
+        measured = take_turns({"raw": subject}, 300, lambda told: None)["raw"]
+        assert measured["searches"]["rrf"]["queries"] >= 200
+        assert measured["memory_mb"] > 0
+        with pytest.raises(RuntimeError, match=r"raw qdrant-edge failed: (?s:.*)no such step"):
+            subject.ask("no such step")
+    finally:
+        subject.close()
 
 
 def test_the_report_compares(results: dict[str, dict[str, object]]) -> None:

@@ -104,8 +104,9 @@ class NativePlan:
 
     def read(self, answers: Sequence[Sequence[Found]]) -> list[Row]:
         """The engine's ranking, with the same order of ties as ours."""
-        found = {point.id: (from_point(point), point.score) for point in answers[0]}
-        settled = settle(found.values(), lambda stored: stored.id)
+        found = [from_point(point) for point in answers[0]]
+        scored = zip(found, [point.score for point in answers[0]], strict=True)
+        settled = settle(scored, lambda stored: stored.id)
         if self._judges:
             near = self._cosines(answers[0])
             return [Row(stored, score, score, near.get(stored.point, _NOWHERE)) for stored, score in settled]
@@ -113,8 +114,8 @@ class NativePlan:
             return [Row(stored, score, score) for stored, score in settled]
         # Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
         legs = _legs(self.ask, [[(point.id, point.score) for point in points] for points in answers[1:]])
-        fused = _fuse(self.ask, legs, {identity: stored for identity, (stored, _) in found.items()})
-        rows = {row.stored.point: row for row in fused.values()}
+        shown = {point.id: stored for point, stored in zip(answers[0], found, strict=True)}
+        rows = {row.stored.point: row for row in _fuse(self.ask, legs, shown).values()}
         return [
             rows.get(stored.point, Row(stored, score, score))._replace(score=score, tie=score)
             for stored, score in settled
