@@ -55,7 +55,7 @@ class VectorSchema:
         return {"": self._stored("", vector)}
 
     def structs(self, vectors: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """The named vectors of many points. Arrays of one name are looked at together, in a tenth of the time."""
+        """The named vectors of many points. Arrays of one name are looked at together, which is quicker."""
         rows = {
             name
             for name, field in self.dense.items()
