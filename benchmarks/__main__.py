@@ -15,6 +15,8 @@ from benchmarks import recall
 from benchmarks.engines import ENGINES
 from benchmarks.turns import Elsewhere, Results, take_turns
 
+_WIDTH = 128
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -23,7 +25,7 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=10_000, help="recall of so many memories; 0 leaves it out")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     arguments = parser.parse_args()
-    console = Console()
+    console = Console(width=max(Console().width, _WIDTH))
     results: dict[int, Results] = {}
     for points in arguments.points:
         results[points] = _run(points, arguments.engines, console)
