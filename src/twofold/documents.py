@@ -72,6 +72,8 @@ def pair_up(
     """Join documents with ids and metadata given beside them; lengths must agree."""
     if isinstance(documents, (str, bytes, Document, Mapping)):
         raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
+    if not isinstance(documents, Iterable):
+        raise InvalidDocument(f"add takes a list (or any iterable) of documents, got {type(documents).__name__}")
     if ids is None and metadatas is None:
         return documents
     items = list(documents)

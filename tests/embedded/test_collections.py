@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -21,6 +22,9 @@ from twofold.embedded import (
     StoreError,
     StoreFormatError,
     embedded_client,
+)
+from twofold.embedded import (
+    collection as collection_module,
 )
 
 from .conftest import DENSE, SPARSE, fill, payload_of, sample_points, vectors_of
@@ -375,12 +379,75 @@ def test_one_damaged_collection_does_not_close_off_the_others(notes: EmbeddedCli
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"format": 99}', '{"format": 1}'])
-@pytest.mark.parametrize("file", ["twofold.json", "collections/*/collection.json"])
-def test_files_that_cannot_be_read_are_refused(notes: EmbeddedClient, tmp_path: Path, file: str, damage: str) -> None:
+def test_a_store_file_that_cannot_be_read_is_refused(notes: EmbeddedClient, tmp_path: Path, damage: str) -> None:
     notes.close()
-    next((tmp_path / "store").glob(file)).write_text(damage)
+    (tmp_path / "store" / "twofold.json").write_text(damage)
     with pytest.raises(StoreFormatError, match=r"backup|upgrade"):
         embedded_client(tmp_path / "store")
+
+
+@pytest.mark.parametrize("damage", [None, "{", "[]", '{"format": 99}', '{"format": 1}'])
+def test_a_collection_whose_name_is_lost_keeps_it_taken(
+    notes: EmbeddedClient, tmp_path: Path, damage: str | None
+) -> None:
+    """Nobody starts over without noticing, nothing is removed, and the others are there."""
+    notes.create_collection("my shelf", COSINE)
+    notes.close()
+    home = next((tmp_path / "store" / "collections").glob("my-shelf-*"))
+    whole = (home / "collection.json").read_text()
+    (home / "collection.json").unlink()
+    if damage is not None:
+        (home / "collection.json").write_text(damage)
+    again = embedded_client(tmp_path / "store")
+    assert again.count("notes").count == 60
+    assert again.collection_exists("my shelf")
+    for use in (lambda: again.count("my shelf"), lambda: again.delete_collection("my shelf")):
+        with pytest.raises(StoreFormatError, match=r"restore .*my-shelf-.* from a backup, or remove that folder"):
+            use()
+    with pytest.raises(Conflict, match="already exists"):
+        again.create_collection("my shelf", COSINE)
+    again.close()
+    (home / "collection.json").write_text(whole)
+    mended = embedded_client(tmp_path / "store")
+    assert mended.count("my shelf").count == 0
+    mended.close()
+
+
+def test_a_removal_that_is_killed_goes_on_at_the_next_open(
+    notes: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = next((tmp_path / "store" / "collections").glob("notes-*"))
+
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collection_module, "remove_tree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        notes.delete_collection("notes")
+    monkeypatch.undo()
+    notes.close()
+    assert home.exists()
+    again = embedded_client(tmp_path / "store")
+    assert not again.collection_exists("notes")
+    assert not home.exists()
+    again.close()
+
+
+def test_points_can_be_taken_elsewhere(notes: EmbeddedClient) -> None:
+    """What snapshots are refused with: qdrant-client's own way from one store to another."""
+    for target in (QdrantClient(":memory:"), embedded_client(":memory:")):
+        notes.migrate(target)
+        assert target.count("notes").count == 60
+        target.close()
+
+
+def test_a_closed_client_is_closed_for_itself_alone(notes: EmbeddedClient, tmp_path: Path) -> None:
+    other = embedded_client(tmp_path / "store")
+    notes.close()
+    with pytest.raises(StoreClosed, match="embedded_client"):
+        notes.count("notes")
+    assert other.count("notes").count == 60
+    other.close()
 
 
 def test_closed_means_closed(notes: EmbeddedClient) -> None:

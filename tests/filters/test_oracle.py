@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
 from itertools import cycle
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from qdrant_client import QdrantClient
@@ -35,6 +37,29 @@ PLACES: dict[str, Any] = {
     "people[].name": lambda value: {"people": [{"name": value}, {"age": 3}, "nobody"]},
     "people": lambda value: {"people": value},
 }
+
+
+def test_a_fraction_is_found_by_what_it_was_stored_as() -> None:
+    """The engine reads one in ten back as the float next to it."""
+    rng = random.Random(3)
+    fractions = [rng.random() * 10 ** rng.randint(-3, 3) for _ in range(300)]
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add([Document(str(i), str(i), {"share": share}) for i, share in enumerate(fractions)])
+        for share in fractions:
+            assert index.count({"share": share}) == 1
+            assert index.count({"share": {"gte": share, "lte": share}}) == 1
+            assert index.count({"share": {"in": [share, "none"]}}) == 1
+
+
+def test_values_of_numpy_filter_as_they_are_stored() -> None:
+    metadata = {"n": np.int64(3), "b": np.bool_(True), "f": np.float32(0.5)}
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add([Document("one", "1", metadata)])
+        for field, value in metadata.items():
+            assert index.count({field: value}) == 1
+            assert index.count({field: {"in": [value]}}) == 1
+        assert index.count({"n": {"gte": np.int64(3), "lt": np.float64(3.5)}}) == 1
+        assert len(index.search("one", k=np.int64(1))) == 1
 
 
 @st.composite

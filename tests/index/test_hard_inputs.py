@@ -264,3 +264,15 @@ def test_settings_that_mean_nothing_are_an_invalid_query(index: Face, arguments:
 
 def test_weights_may_come_as_a_list(index: Face) -> None:
     assert index.search("tunnels", 1, fusion=Fusion.rrf(weights=[2, 1])).ids == ["t"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ids", [3, None, ["a", 3]])
+def test_ids_are_strings(index: Face, ids: Any) -> None:
+    with pytest.raises(InvalidQuery, match="ids are strings"):
+        index.get(ids)
+
+
+@pytest.mark.parametrize("documents", [None, 3])
+def test_documents_come_in_a_list(index: Face, documents: Any) -> None:
+    with pytest.raises(InvalidDocument, match="takes a list"):
+        index.add(documents)

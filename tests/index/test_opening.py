@@ -197,6 +197,30 @@ def test_a_location_is_a_path_a_url_or_a_client(location: Any) -> None:
         HybridIndex.open(location)
 
 
+@pytest.mark.parametrize("location", ["localhost:6333", "qdrant.example.com:6333", "http:/host", "10.0.0.1:6333/path"])
+def test_an_address_needs_its_scheme(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of that name is never what was meant, unless there is one."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="write http:// or https:// before it"):
+        HybridIndex.open(location, dense=HashEmbedding())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"durability": "forever"}, "durability must be"),
+        ({"optimize": "never"}, "optimize must be"),
+        ({"collection": "a/b"}, "not a collection name"),
+        ({"collection": "x" * 256}, "not a collection name"),
+    ],
+)
+def test_a_wrong_argument_makes_no_folder(tmp_path: Path, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        HybridIndex.open(tmp_path / "index", dense=HashEmbedding(), **arguments)
+    assert not (tmp_path / "index").exists()
+
+
 def test_a_file_is_not_a_location(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfigError, match="is a file"):

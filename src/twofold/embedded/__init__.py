@@ -6,7 +6,7 @@ client.create_collection("notes", models.VectorParams(size=384, distance=models.
 
 from __future__ import annotations
 
-from .client import AsyncEmbeddedClient, EmbeddedClient, async_embedded_client, embedded_client
+from .client import AsyncEmbeddedClient, EmbeddedClient, async_embedded_client, check_options, embedded_client
 from .errors import (
     BadRequest,
     Conflict,
@@ -21,6 +21,7 @@ from .errors import (
 )
 from .import_local import ImportProgress, import_local_store
 from .optimize import OptimizeProgress
+from .store import check_collection_name
 
 __all__ = [
     "AsyncEmbeddedClient",
@@ -38,6 +39,8 @@ __all__ = [
     "StoreFormatError",
     "StoreLocked",
     "async_embedded_client",
+    "check_collection_name",
+    "check_options",
     "embedded_client",
     "import_local_store",
 ]

@@ -30,10 +30,6 @@ _ASYNC_THREADS = 8
 class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, DirectApi, UnsupportedApi):
     """Everything QdrantClient delegates to; what isn't served says what to use instead."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._released = False
-
     def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         return optimize(self.store.get(collection_name), progress)
 
@@ -46,12 +42,12 @@ class EdgeBackend(CollectionsApi, WritesApi, QueriesApi, DirectApi, UnsupportedA
 
     def close(self, **kwargs: Any) -> None:
         if self._let_go():
-            self.store.release()
+            self._store.release()
 
     def forget(self) -> None:
         """Close from a finaliser, which must not wait for anything."""
         if self._let_go():
-            self.store.forget()
+            self._store.forget()
 
     def _let_go(self) -> bool:
         first = not self._released and not sys.is_finalizing()

@@ -96,6 +96,11 @@ def embedded_client(
     return EmbeddedClient(path, Options(durability, optimize))
 
 
+def check_options(*, durability: Durability = "process", optimize: Optimizing = "auto") -> None:
+    """Refuse options that no store can be opened with, before anything is made for it."""
+    Options(durability, optimize)
+
+
 def async_embedded_client(
     path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
 ) -> AsyncEmbeddedClient:

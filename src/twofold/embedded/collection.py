@@ -247,7 +247,7 @@ class Collection:
             mark_deleted(self.directory)
             shard, self._shard = self._live(), None
             call(shard.close)
-        remove_tree(self.directory)
+        remove_collection(self.directory)
 
     def poison(self) -> None:
         """After a fork: the engine's threads stayed in the parent, nothing may reach it, not even close."""
@@ -266,6 +266,13 @@ class Collection:
 def mark_deleted(directory: Path) -> None:
     """The moment of deletion: a crash afterwards is cleaned up at the next open."""
     (directory / SETTINGS_FILE).replace(directory / DELETED_FILE)
+
+
+def remove_collection(directory: Path) -> None:
+    """Remove a collection that is marked for it. The mark goes last: killed before, the next open goes on."""
+    for shard in directory.glob("shard-*"):
+        remove_tree(shard)
+    remove_tree(directory)
 
 
 _LEAKED: list[Any] = []

@@ -10,6 +10,8 @@ from qdrant_client import models
 from .collection import Collection
 from .to_edge.configs import full_hnsw
 
+_LOG_MB = 32  # the engine's own default, and a server's
+
 
 def describe(collection: Collection) -> models.CollectionInfo:
     info: edge.ShardInfo = collection.read("info")
@@ -53,6 +55,7 @@ def _config(config: models.CreateCollection) -> models.CollectionConfig:
         ),
         hnsw_config=full_hnsw(config.hnsw_config),
         optimizer_config=models.OptimizersConfig(**optimizers),
+        wal_config=models.WalConfig(wal_capacity_mb=_LOG_MB, wal_segments_ahead=0),  # client.migrate() wants one
         quantization_config=config.quantization_config,
         metadata=config.metadata,
     )

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Literal
 from uuid import uuid4
 
-from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted
+from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted, remove_collection
 from .errors import (
     BadRequest,
     Conflict,
@@ -44,6 +44,7 @@ _FORMAT = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
 _REBUILD_ENDS_WITHIN = 5.0
+_SUFFIX = 9  # what a collection's directory has behind its name
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 _open_stores: dict[str, Store] = {}
@@ -125,6 +126,7 @@ class Store:
             self._lock = StoreLock(self.path, options.lock_wait)
             self._aliases = self._read_store_file()
             self._damaged: dict[str, Damaged] = {}
+            self._nameless: dict[str, Damaged] = {}
             self._collections = self._open_collections()
         except BaseException:
             if self._lock is not None:
@@ -164,7 +166,9 @@ class Store:
                 if (directory / SETTINGS_FILE).exists():
                     self._open_collection(directory, found)
                 elif (directory / DELETED_FILE).exists() or (directory / UNFINISHED_FILE).exists():
-                    remove_tree(directory)  # killed while it was deleted, or made
+                    remove_collection(directory)  # killed while it was deleted, or made
+                elif any(directory.glob("shard-*")):
+                    self._note_nameless(directory, StoreFormatError(f"{directory / SETTINGS_FILE} is missing"))
         except BaseException:
             for collection in found.values():
                 collection.close()
@@ -172,12 +176,21 @@ class Store:
         return found
 
     def _open_collection(self, directory: Path, found: dict[str, Collection]) -> None:
-        settings = load_settings(directory)
+        try:
+            settings = load_settings(directory)
+        except StoreFormatError as error:
+            self._note_nameless(directory, error)
+            return
         try:
             found[settings.name] = Collection.open(directory, settings, self._sync)
         except (StoreError, EmbeddedError, EngineFailure) as error:
             _LOG.warning("the collection %s in %s can't be loaded: %s", settings.name, directory, error)
             self._damaged[settings.name] = Damaged(directory, error)
+
+    def _note_nameless(self, directory: Path, error: StoreFormatError) -> None:
+        """A collection whose name can't be read; its directory has what all names of that form become."""
+        _LOG.warning("the collection in %s can't be loaded: %s", directory, error)
+        self._nameless[directory.name[:-_SUFFIX]] = Damaged(directory, error)
 
     @property
     def _sync(self) -> bool:
@@ -252,6 +265,12 @@ class Store:
         return collection
 
     def _refuse_damaged(self, name: str) -> None:
+        nameless = self._nameless.get(_slug(name))
+        if nameless is not None:
+            raise StoreFormatError(
+                f"The collection {name} can't be used ({nameless.error}). Close the client and restore "
+                f"{nameless.directory} from a backup, or remove that folder to give it up."
+            ) from nameless.error
         damaged = self._damaged.get(name)
         if damaged is not None:
             raise StoreError(
@@ -261,7 +280,8 @@ class Store:
 
     def has(self, name: str) -> bool:
         self._check_open()
-        return name in self._collections or name in self._damaged or name in self._aliases
+        known = name in self._collections or name in self._damaged or name in self._aliases
+        return known or _slug(name) in self._nameless
 
     def create(self, settings: Settings) -> None:
         name = settings.name
@@ -270,14 +290,14 @@ class Store:
             if self.has(name):
                 kind = "Alias" if name in self._aliases else "Collection"
                 raise Conflict(f"{kind} {name} already exists: delete it first, or choose another name.")
-            slug = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40]
-            directory = self.path / "collections" / f"{slug}-{uuid4().hex[:8]}"
+            directory = self.path / "collections" / f"{_slug(name)}-{uuid4().hex[: _SUFFIX - 1]}"
             self._collections[name] = Collection.create(directory, settings, self._sync)
 
     def delete(self, name: str) -> bool:
         with self._changing:
             self._check_open()
             if name not in self._collections and name not in self._damaged:
+                self._refuse_damaged(name)
                 return False
             if name in self._aliases.values():
                 self.change_aliases(lambda aliases: _drop_target(aliases, name))
@@ -289,7 +309,7 @@ class Store:
 
     def _give_up(self, damaged: Damaged) -> None:
         mark_deleted(damaged.directory)
-        remove_tree(damaged.directory)
+        remove_collection(damaged.directory)
 
     @property
     def aliases(self) -> dict[str, str]:
@@ -306,7 +326,16 @@ class Store:
 
     def _check_open(self) -> None:
         if self._lock is None:
-            raise StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
+            raise self.closed_error()
+
+    def closed_error(self) -> StoreClosed:
+        """For whoever goes on after closing."""
+        return StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
+
+
+def _slug(name: str) -> str:
+    """What the directory of a collection begins with."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40]
 
 
 def _drop_target(aliases: dict[str, str], name: str) -> None:

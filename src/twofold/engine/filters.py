@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any
 
@@ -54,7 +55,7 @@ def equals(key: str, value: Scalar | datetime) -> models.FieldCondition:
     if isinstance(value, (str, bool)) or (isinstance(value, int) and abs(value) > _EXACT):
         return _condition(key=key, match=_match(value=value))
     # The engine's match tells 5 from 5.0, a range does not.
-    return _condition(key=key, range=_range(gte=float(value), lte=float(value)))
+    return _condition(key=key, range=_range(gte=_below(float(value)), lte=_above(float(value))))
 
 
 def one_of(key: str, values: tuple[Scalar | datetime, ...]) -> models.Condition:
@@ -77,7 +78,20 @@ def any_of(conditions: list[models.Condition]) -> models.Condition:
 def _between(key: str, node: Between) -> models.Condition:
     bounds: dict[str, Any] = {"gt": node.gt, "gte": node.gte, "lt": node.lt, "lte": node.lte}
     dates = any(isinstance(bound, datetime) for bound in bounds.values())
-    return models.FieldCondition(key=key, range=models.DatetimeRange(**bounds) if dates else models.Range(**bounds))
+    if dates:
+        return models.FieldCondition(key=key, range=models.DatetimeRange(**bounds))
+    inclusive = {"gte": _below(node.gte), "lte": _above(node.lte)}
+    return models.FieldCondition(key=key, range=models.Range(**{**bounds, **inclusive}))
+
+
+# The engine keeps payloads as text, and reads one fraction in ten back as the float next to it. So what is to include
+# a fraction includes its neighbours.
+def _below(number: Any) -> float | None:
+    return number if number is None or float(number).is_integer() else math.nextafter(number, -math.inf)
+
+
+def _above(number: Any) -> float | None:
+    return number if number is None or float(number).is_integer() else math.nextafter(number, math.inf)
 
 
 def part_of(where: models.Filter | None) -> models.Filter | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
-from twofold.embedded import EmbeddedClient, embedded_client
+from twofold.embedded import BadRequest, EmbeddedClient, check_options, embedded_client
 from twofold.engine.connection import AsyncConnection, Connection, EmbeddedConnection, SyncConnection
 from twofold.engine.faults import translated
 from twofold.engine.remote import RemoteConnection
@@ -15,6 +16,7 @@ from twofold.errors import CollectionNotFound, ConfigError
 
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
+_LIKE_A_URL = re.compile(r"(https?:.*|[\w.-]+:\d{2,5}(/.*)?)")
 _FOLDER_OPTIONS = {"durability", "optimize"}
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
@@ -37,6 +39,8 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e6:
             raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         return RemoteConnection(str(location), timeout, {"api_key": api_key, **options})
+    if _LIKE_A_URL.fullmatch(str(location)) and not Path(location).exists():
+        raise ConfigError(f"{location!r} looks like the address of a server: write http:// or https:// before it")
     foreign = ({"api_key"} if api_key is not None else set()) | (set(options) - _FOLDER_OPTIONS)
     if foreign:
         raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
@@ -45,6 +49,10 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
 
 def _embedded(location: str | Path, create: bool, options: dict[str, Any]) -> EmbeddedClient:
     """An engine in this process, in memory or in a folder."""
+    try:
+        check_options(**options)
+    except BadRequest as error:
+        raise ConfigError(str(error)) from error
     if str(location) == ":memory:":
         return embedded_client(":memory:", **options)
     path = Path(location).expanduser()

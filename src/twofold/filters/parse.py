@@ -95,6 +95,7 @@ def _between(field: str, bounds: Mapping[str, Any]) -> Between:
 
 
 def _bound(field: str, name: str, value: Any) -> float | datetime:
+    value = _plain(value)
     if isinstance(value, date):
         return _moment(value)
     if isinstance(value, str):
@@ -151,6 +152,7 @@ def _values(field: str, values: Any, operator: str) -> tuple[Scalar | datetime, 
 
 
 def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
+    value = _plain(value)
     if isinstance(value, date):
         return _moment(value)
     if isinstance(value, str):
@@ -162,6 +164,11 @@ def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
     if _is_list(value):
         raise FilterError(f"{field!r}: {operator} takes one value, got a list: use 'in'")
     raise FilterError(f"{field!r}: {operator} takes a string, number, bool or date, got {type(value).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python has it: numpy's are stored as such, too."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
 def _list(value: Any, where: str) -> list[Any]:

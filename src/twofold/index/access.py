@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from qdrant_client import models
@@ -66,6 +66,8 @@ def _says_nothing(node: Node | models.Filter) -> bool:
 
 
 def _id_list(ids: str | Sequence[str]) -> list[str]:
+    if not isinstance(ids, Iterable):
+        raise InvalidQuery(f"ids are strings, got {type(ids).__name__} {ids!r}")
     wanted = [ids] if isinstance(ids, str) else list(ids)
     for identity in wanted:
         if not isinstance(identity, str):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twofold.config import CollectionSettings
+from twofold.embedded import BadRequest, check_collection_name
 from twofold.encoders import bundled
 from twofold.encoders.base import DenseEncoder, SparseEncoder
 from twofold.encoders.bm25 import BM25
@@ -46,6 +47,10 @@ class Wish:
     def __post_init__(self) -> None:
         if not isinstance(self.collection, str) or not self.collection:
             raise ConfigError(f"collection must be a name, got {self.collection!r}")
+        try:
+            check_collection_name(self.collection)
+        except BadRequest as error:
+            raise ConfigError(str(error)) from error
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 from pydantic import ValidationError
@@ -120,6 +121,13 @@ def _leaning(fusion: Strategy, meaning: float, _: float) -> Strategy:
     return fusion.with_alpha(meaning)
 
 
+def _whole(name: str, value: Any) -> int:
+    """A number of hits; numpy's whole numbers count as such."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= _MOST:
+        raise InvalidQuery(f"{name} must be a whole number from 0 to {_MOST:,}, got {value!r}")
+    return index(value)
+
+
 def check_query(
     query: object,
     *,
@@ -132,9 +140,7 @@ def check_query(
 ) -> Query:
     """Arguments of a search, checked; those that are None keep the configured value."""
     query = check_text(query)
-    for name, value in (("k", k), ("offset", offset)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
-            raise InvalidQuery(f"{name} must be a whole number from 0 to {_MOST:,}, got {value!r}")
+    k, offset = _whole("k", k), _whole("offset", offset)
     given = {name: value for name, value in overrides.items() if value is not None}
     alpha = given.pop("alpha", None)
     if given:

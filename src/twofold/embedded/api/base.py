@@ -24,7 +24,15 @@ class StoreApi(QdrantBase):
 
     def __init__(self, store: Store) -> None:
         super().__init__()
-        self.store = store
+        self._store = store
+        self._released = False
+
+    @property
+    def store(self) -> Store:
+        """The store, until this client is closed: others may have it open still."""
+        if self._released:
+            raise self._store.closed_error()
+        return self._store
 
 
 def request(method: F) -> F:
