@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -431,6 +432,40 @@ def test_a_removal_that_is_killed_goes_on_at_the_next_open(
     assert not again.collection_exists("notes")
     assert not home.exists()
     again.close()
+
+
+def test_points_that_are_gone_are_missed(notes: EmbeddedClient, tmp_path: Path) -> None:
+    """The engine opens what is left of an incomplete copy without a word."""
+    notes.close()
+    home = next((tmp_path / "store" / "collections").glob("notes-*"))
+    for segment in home.glob("shard-*/segments/*"):
+        shutil.rmtree(segment)
+    for log in home.glob("shard-*/wal/open-*"):  # otherwise they might come back from there
+        log.unlink()
+    for _ in range(2):  # and are missed again
+        again = embedded_client(tmp_path / "store")
+        with pytest.raises(StoreError, match=r"0 of its 60 points.*restore .* from a backup"):
+            again.count("notes")
+        again.close()
+    (home / "closed.json").unlink()
+    left = embedded_client(tmp_path / "store")
+    assert left.count("notes").count == 0
+    left.close()
+
+
+def test_points_that_were_deleted_are_not_missed(notes: EmbeddedClient, tmp_path: Path) -> None:
+    notes.close()
+    seal = next((tmp_path / "store" / "collections").glob("notes-*")) / "closed.json"
+    again = embedded_client(tmp_path / "store")
+    again.count("notes")
+    assert seal.exists()
+    again.delete("notes", [point.id for point in sample_points(2)])
+    assert not seal.exists()  # whoever is killed from here on has nothing to compare with
+    again.close()
+    assert json.loads(seal.read_text()) == {"points": 58}
+    last = embedded_client(tmp_path / "store")
+    assert last.count("notes").count == 58
+    last.close()
 
 
 def test_points_can_be_taken_elsewhere(notes: EmbeddedClient) -> None:

@@ -18,6 +18,7 @@ from .files import make_directory, remove_tree, sync_files, sync_tree
 from .from_edge import to_model_id
 from .gate import Gate
 from .pace import Pace
+from .seal import Seal
 from .settings import SETTINGS_FILE, Settings
 from .to_edge.configs import to_edge_config, to_schema
 from .to_edge.indexes import to_edge_index
@@ -58,6 +59,7 @@ class Collection:
         self.written_points = settings.written_points
         self.last_write = time.monotonic()
         self._operations = 0
+        self._seal = Seal(directory)
 
     @classmethod
     def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
@@ -76,12 +78,16 @@ class Collection:
     def open(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         collection = cls(directory, settings, load_shard(directory / settings.shard), sync)
         try:
+            collection._seal.check(collection._count())
             collection._restore_indexes()
         except BaseException:
-            collection.close()
+            close_shard(collection._live())  # not as one that was closed in order
             raise
         collection._remove_leftovers()
         return collection
+
+    def _count(self) -> int:
+        return int(call(self._live().count, edge.CountRequest(True)))
 
     def _remove_leftovers(self) -> None:
         for leftover in self.directory.glob("shard-*"):
@@ -107,6 +113,7 @@ class Collection:
         with self.writing:
             if checked is not None and checked is not self.schema:
                 raise Conflict(f"The vectors of {self.settings.name} were changed meanwhile: call again.")
+            self._seal.open()
             # Before the update: a rejected operation may have been applied in part, and a rebuilt shard
             # must end up the same.
             if self.journal is not None:
@@ -233,6 +240,8 @@ class Collection:
                 try:
                     call(self._shard.flush)
                     self.save_count()
+                    if self.settings.wal:  # otherwise it's one in memory
+                        self._seal.put(self._count())
                 finally:
                     shard, self._shard = self._shard, None
                     call(shard.close)
