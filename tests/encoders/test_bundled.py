@@ -44,15 +44,12 @@ def test_the_same_text_is_the_same_vector() -> None:
     assert np.array_equal(MODEL.embed_query(texts[0]), resolve_dense(None).embed_query(texts[0]))
 
 
-def test_a_batch_keeps_its_order() -> None:
-    """Texts are sorted by length inside; more than one batch of 32, of lengths that go up and down."""
+def test_a_text_is_the_same_vector_whatever_comes_with_it() -> None:
+    """The 8-bit model scales by the batch; documents and queries of the same words must not differ for that."""
     texts = [f"text number {i} " + "about tunnels " * (i * 7 % 11) for i in range(70)]
     together = MODEL.embed_documents(texts)
     for position in (0, 1, 31, 32, 33, 40, 69):
-        alone = MODEL.embed_query(texts[position])
-        best = int(np.argmax(together @ alone))
-        assert best == position
-        assert float(together[position] @ alone) > 0.97  # 8-bit weights: padding shows in the last digits
+        assert np.array_equal(together[position], MODEL.embed_query(texts[position]))
 
 
 def test_no_texts_no_vectors() -> None:
