@@ -414,6 +414,24 @@ def test_a_collection_whose_name_is_lost_keeps_it_taken(
     mended.close()
 
 
+def test_a_lost_name_is_taken_from_nobody_else(notes: EmbeddedClient, tmp_path: Path) -> None:
+    """Both names make the same beginning of a directory; the one that is whole can be used, by its alias too."""
+    notes.create_collection("my-shelf", COSINE)
+    lost = next((tmp_path / "store" / "collections").glob("my-shelf-*"))
+    notes.create_collection("my shelf", COSINE)
+    alias = m.CreateAlias(collection_name="my shelf", alias_name="shelf")
+    notes.update_collection_aliases([m.CreateAliasOperation(create_alias=alias)])
+    notes.close()
+    (lost / "collection.json").unlink()
+    again = embedded_client(tmp_path / "store")
+    assert again.count("my shelf").count == again.count("shelf").count == 0
+    with pytest.raises(StoreFormatError, match="my-shelf can't be used"):
+        again.count("my-shelf")
+    assert again.delete_collection("my shelf")
+    assert lost.exists()
+    again.close()
+
+
 def test_a_removal_that_is_killed_goes_on_at_the_next_open(
     notes: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,8 @@ from .errors import (
     StoreLocked,
 )
 from .import_local import ImportProgress, import_local_store
+from .names import check_collection_name
 from .optimize import OptimizeProgress
-from .store import check_collection_name
 
 __all__ = [
     "AsyncEmbeddedClient",

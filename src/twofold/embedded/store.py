@@ -6,7 +6,6 @@ import atexit
 import json
 import logging
 import os
-import re
 import tempfile
 import threading
 import weakref
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal
-from uuid import uuid4
 
 from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted, remove_collection
 from .errors import (
@@ -33,6 +31,7 @@ from .errors import (
 from .files import make_directory, remove_tree, write_json
 from .housekeeping import Housekeeper
 from .lock import StoreLock
+from .names import check_collection_name, new_directory_name, slug, slug_of
 from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
@@ -44,8 +43,6 @@ _FORMAT = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
 _REBUILD_ENDS_WITHIN = 5.0
-_SUFFIX = 9  # what a collection's directory has behind its name
-_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 _open_stores: dict[str, Store] = {}
 _registry = threading.Lock()
@@ -190,7 +187,7 @@ class Store:
     def _note_nameless(self, directory: Path, error: StoreFormatError) -> None:
         """A collection whose name can't be read; its directory has what all names of that form become."""
         _LOG.warning("the collection in %s can't be loaded: %s", directory, error)
-        self._nameless[directory.name[:-_SUFFIX]] = Damaged(directory, error)
+        self._nameless[slug_of(directory.name)] = Damaged(directory, error)
 
     @property
     def _sync(self) -> bool:
@@ -258,14 +255,14 @@ class Store:
             self._check_open()
             target = self._aliases.get(name, name)
             collection = self._collections.get(target)
-            self._refuse_damaged(target)
         if collection is None:
+            self._refuse_damaged(target)
             known = ", ".join(self.names()) or "none"
             raise NotFound(f"Collection {name} not found: this store has {known}. Make it with create_collection(…).")
         return collection
 
     def _refuse_damaged(self, name: str) -> None:
-        nameless = self._nameless.get(_slug(name))
+        nameless = self._nameless.get(slug(name))
         if nameless is not None:
             raise StoreFormatError(
                 f"The collection {name} can't be used ({nameless.error}). Close the client and restore "
@@ -281,7 +278,7 @@ class Store:
     def has(self, name: str) -> bool:
         self._check_open()
         known = name in self._collections or name in self._damaged or name in self._aliases
-        return known or _slug(name) in self._nameless
+        return known or slug(name) in self._nameless
 
     def create(self, settings: Settings) -> None:
         name = settings.name
@@ -290,7 +287,7 @@ class Store:
             if self.has(name):
                 kind = "Alias" if name in self._aliases else "Collection"
                 raise Conflict(f"{kind} {name} already exists: delete it first, or choose another name.")
-            directory = self.path / "collections" / f"{_slug(name)}-{uuid4().hex[: _SUFFIX - 1]}"
+            directory = self.path / "collections" / new_directory_name(name)
             self._collections[name] = Collection.create(directory, settings, self._sync)
 
     def delete(self, name: str) -> bool:
@@ -333,21 +330,9 @@ class Store:
         return StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
 
 
-def _slug(name: str) -> str:
-    """What the directory of a collection begins with."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40]
-
-
 def _drop_target(aliases: dict[str, str], name: str) -> None:
     for alias in [alias for alias, target in aliases.items() if target == name]:
         del aliases[alias]
-
-
-def check_collection_name(name: str) -> None:
-    if not name or name in (".", "..") or len(name) > 255 or _FORBIDDEN.search(name):
-        raise BadRequest(
-            f'{name!r} is not a collection name: use 1 to 255 characters, none of < > : " / \\ | ? * or control ones.'
-        )
 
 
 def _refuse_foreign(path: Path) -> None:
