@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.data import DIM, Data
 from twofold import Memory, MemoryConfig
-from twofold.encoders import bundled
+from twofold.encoders import models
 from twofold.encoders.base import DenseEncoder
 
 _TAGS = 200
@@ -37,10 +37,10 @@ def _prepared(data: Data) -> DenseEncoder:
         return data.dense[[int(text.split(maxsplit=1)[0].removeprefix("no")) % data.points for text in texts]]
 
     return DenseEncoder(
-        name=bundled.NAME,
+        name=models.BUNDLED,
         dim=DIM,
         languages=frozenset({"english"}),
-        background=bundled.encoder().background,
+        background=models.encoder().background,
         embed_documents=documents,
         embed_query=lambda text: data.dense_queries[zlib.crc32(text.encode()) % data.queries],
     )

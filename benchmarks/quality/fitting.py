@@ -20,7 +20,7 @@ from benchmarks.quality import sets
 from benchmarks.quality.systems import index
 from benchmarks.quality.vectors import Material, material
 from twofold import HybridIndex, Pair
-from twofold.encoders import bundled
+from twofold.encoders import models
 from twofold.eval import Dataset, evaluate
 
 _WIDTH = 200  # a table that is cut to a narrow terminal shows no figures
@@ -92,7 +92,7 @@ def _with_pieces(vectors: Material) -> Material:
 
 
 def _model() -> Any:
-    return bundled.encoder()
+    return models.encoder()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.progress import Progress
 
-from twofold.encoders import bundled
+from twofold.encoders import models
 from twofold.encoders.base import DenseEncoder, Vectors
 from twofold.eval import Dataset
 from twofold.text import normalise
@@ -37,7 +37,7 @@ class Material:
 
     def encoder(self) -> DenseEncoder:
         """The bundled model, with every vector ready."""
-        model = bundled.encoder()
+        model = models.encoder()
         return DenseEncoder(
             name=model.name,
             dim=model.dim,
@@ -75,7 +75,7 @@ def _plain(query: str) -> str:
 
 def _vectors(what: str, texts: Sequence[str], cache: Path, chunk: int) -> Vectors:
     """From the cache, if the same model embedded the same texts before."""
-    digest = hashlib.sha256("\0".join([bundled.NAME, *texts]).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\0".join([models.BUNDLED, *texts]).encode()).hexdigest()[:16]
     path = cache / f"{what}-{digest}.npy"
     if not path.is_file():
         cache.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _vectors(what: str, texts: Sequence[str], cache: Path, chunk: int) -> Vector
 
 
 def _embed(what: str, texts: Sequence[str], chunk: int) -> Vectors:
-    model = bundled.encoder()
+    model = models.encoder()
     with Progress(transient=True) as bar:
         task = bar.add_task(f"embedding {what}", total=len(texts))
         parts = []

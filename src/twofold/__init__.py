@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         PartialAdd,
         TwofoldError,
     )
-    from twofold.fusion import Fusion
     from twofold.index import HybridIndex
     from twofold.memory import (
         Learned,
@@ -47,8 +46,9 @@ if TYPE_CHECKING:
         Turn,
         as_data,
     )
+    from twofold.ranking.fusion import Fusion
+    from twofold.ranking.tuning import Calibration, Pair, Tuning
     from twofold.results import Explanation, Hit, IndexInfo, Problem, SearchResult
-    from twofold.tuning import Calibration, Pair, Tuning
 
 _HOMES = {
     "twofold.config": ("CollectionSettings", "SearchConfig"),
@@ -78,7 +78,7 @@ _HOMES = {
         "PartialAdd",
         "TwofoldError",
     ),
-    "twofold.fusion": ("Fusion",),
+    "twofold.ranking.fusion": ("Fusion",),
     "twofold.index": ("HybridIndex",),
     "twofold.memory": (
         "Learned",
@@ -94,7 +94,7 @@ _HOMES = {
         "Turn",
         "as_data",
     ),
-    "twofold.tuning": ("Calibration", "Pair", "Tuning"),
+    "twofold.ranking.tuning": ("Calibration", "Pair", "Tuning"),
     "twofold.results": ("Explanation", "Hit", "IndexInfo", "Problem", "SearchResult"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from twofold.fusion import FusionLike, Strategy, resolve
+from twofold.ranking.fusion import FusionLike, Strategy, resolve
 
 
 class SearchConfig(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twofold import EncoderError, HybridIndex
-from twofold.encoders.breaker import Breaker
+from twofold.encoders.base import Breaker
 from twofold.testing import HashEmbedding
 
 

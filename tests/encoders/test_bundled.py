@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.encoders.bundled import DIM, encoder
-from twofold.encoders.dense import measure, resolve_dense
+from twofold.encoders.models import DIM, encoder, measure, resolve_dense
 
 MODEL = encoder()
 

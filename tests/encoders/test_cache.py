@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.encoders.cache import LRU
+from twofold.encoders.base import LRU
 
 
 @given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcd")), max_size=30))

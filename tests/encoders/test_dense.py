@@ -14,11 +14,9 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from llama_index.core import MockEmbedding
 
 from twofold import BM25, ConfigError, Document, EncoderError, HybridIndex, PartialAdd
-from twofold.encoders import bundled
+from twofold.encoders import models
 from twofold.encoders.base import DenseEncoder, Sparse, check_dense
-from twofold.encoders.dense import measure, resolve_dense
-from twofold.encoders.hub import LearnedSparse
-from twofold.encoders.sparse import resolve_sparse
+from twofold.encoders.models import LearnedSparse, measure, resolve_dense, resolve_sparse
 from twofold.testing import HashEmbedding
 
 
@@ -168,7 +166,7 @@ def test_async_methods_of_a_model_are_awaited() -> None:
 def test_an_encoder_stands_for_itself_and_nothing_for_the_bundled_one() -> None:
     encoder = resolve_dense(HashEmbedding())
     assert resolve_dense(encoder) is encoder
-    assert resolve_dense(None).name == resolve_dense(bundled.NAME).name == bundled.NAME
+    assert resolve_dense(None).name == resolve_dense(models.BUNDLED).name == models.BUNDLED
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from twofold import ConfigError, HybridIndex, ModelUnavailable
-from twofold.encoders.dense import resolve_dense
-from twofold.encoders.sparse import resolve_sparse
+from twofold.encoders.models import resolve_dense, resolve_sparse
 
 
 def closed_port() -> int:
@@ -59,7 +58,7 @@ def test_offline_on_purpose_is_named(no_hub: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_hub_that_takes_the_call_but_never_answers_is_given_up(no_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twofold.encoders.hub._PATIENCE", 0.3)
+    monkeypatch.setattr("twofold.encoders.models._PATIENCE", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()

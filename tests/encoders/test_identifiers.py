@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twofold import BM25, Document, HybridIndex
-from twofold.encoders.identifiers import extra_tokens
+from twofold.encoders.bm25 import extra_tokens
 from twofold.testing import HashEmbedding
 
 IDENTIFIERS = {

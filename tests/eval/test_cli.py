@@ -13,7 +13,7 @@ from tests.eval.sets import NOTES, QUESTIONS, write_beir
 from twofold import Fusion, Memory
 from twofold.cli import eval_values
 from twofold.eval import EvaluationError
-from twofold.fusion import Auto
+from twofold.ranking.fusion import Auto
 
 
 @pytest.fixture(scope="module")

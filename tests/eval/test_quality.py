@@ -11,7 +11,7 @@ from benchmarks.quality import __main__ as quality
 from benchmarks.quality import fitting, floor, sets, table, vectors
 from benchmarks.quality.systems import SYSTEMS
 from tests.eval.sets import write_beir
-from twofold.encoders import bundled
+from twofold.encoders import models
 from twofold.index import tuning
 from twofold.testing import HashEmbedding
 
@@ -21,7 +21,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A folder with one set, and a model that counts what it embeds."""
     write_beir(tmp_path / "data" / "notes")
     counts: list[int] = []
-    model = HashEmbedding(bundled.DIM)
+    model = HashEmbedding(models.DIM)
 
     def embed(what: str, texts: Any, chunk: int) -> Any:
         import numpy as np
@@ -75,7 +75,7 @@ def test_fitting_shows_what_tuning_and_calibrating_bring(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(tuning, "ENOUGH", 3)
-    model = HashEmbedding(bundled.DIM)
+    model = HashEmbedding(models.DIM)
     monkeypatch.setattr(fitting, "_model", lambda: model)
     fitting.main(["--data", "data"])
     shown = capsys.readouterr().out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from twofold.fusion import Fusion, Leg, LegName, Strategy
+from twofold.ranking.fusion import Fusion, Leg, LegName, Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     "rrf": Fusion.rrf(),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from twofold import Fusion, InvalidQuery
-from twofold.fusion import Auto, Average, Dbsf, Rrf, Strategy, Weighted, resolve
+from twofold.ranking.fusion import Auto, Average, Dbsf, Rrf, Strategy, Weighted, resolve
 
 NAN = math.nan
 

@@ -12,7 +12,7 @@ from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 
 from tests.fusion.rankings import dense_legs, lexical_legs
-from twofold.fusion import Auto, Circumstances, Fusion, Leg, Strategy
+from twofold.ranking.fusion import Auto, Circumstances, Fusion, Leg, Strategy
 
 FULL = 33 * 2
 DENSE = Leg("dense", [("a", 0.9), ("b", 0.6), ("c", -0.2)])

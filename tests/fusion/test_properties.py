@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.fusion.rankings import IDS, STRATEGIES, dense_legs, lexical_legs
-from twofold.fusion import Fused, Leg, Strategy
+from twofold.ranking.fusion import Fused, Leg, Strategy
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 

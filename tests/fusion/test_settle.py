@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fusion.rankings import IDS
-from twofold.fusion import settle
+from twofold.ranking.fusion import settle
 
 numbers = st.floats(-50, 50, allow_subnormal=False) | st.sampled_from([0.0, 1.0, 0.1, 1 / 61, 9.999999])
 rankings = st.lists(st.tuples(st.sampled_from(IDS), numbers), unique_by=lambda pair: pair[0])

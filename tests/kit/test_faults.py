@@ -26,7 +26,7 @@ from twofold import (
     TwofoldError,
     embedded_client,
 )
-from twofold.engine.retries import MOST_ATTEMPTS, Attempts
+from twofold.engine.faults import MOST_ATTEMPTS, Attempts
 from twofold.testing import HashEmbedding
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,7 +17,7 @@ from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
 from twofold.engine.requests import Ask, Probe
-from twofold.fusion import Auto, Dbsf, Rrf
+from twofold.ranking.fusion import Auto, Dbsf, Rrf
 
 SEEDS = range(3)
 

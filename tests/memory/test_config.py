@@ -8,8 +8,8 @@ import pytest
 
 from tests.memory.faces import MemoryFace, Opener
 from twofold import ConfigError, Memory, MemoryConfig
-from twofold.fusion import resolve
 from twofold.memory.config import from_environment, settle_config
+from twofold.ranking.fusion import resolve
 from twofold.testing import HashEmbedding
 
 

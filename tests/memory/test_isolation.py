@@ -556,7 +556,7 @@ def test_what_the_client_itself_writes_is_known_to_who_opens_and_later_to_all(
     memory.raw.set(identity, tags=["new"])
     assert open_memory(memory.memory.user).recall("old or new").tags == ("new",)
     memory.raw.set(identity, tags=["newer"])
-    monkeypatch.setattr("twofold.memory.vocabulary._SHARED_FOR", 0.0)
+    monkeypatch.setattr("twofold.memory.state._SHARED_FOR", 0.0)
     assert memory.recall("newer").tags == ("newer",)
 
 

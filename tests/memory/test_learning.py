@@ -12,7 +12,7 @@ import pytest
 
 from tests.memory.faces import MemoryFace, Opener
 from twofold import Fusion, Memory, MemoryConfig
-from twofold.fusion import resolve
+from twofold.ranking.fusion import resolve
 from twofold.testing import HashEmbedding
 
 TOPICS = 50

@@ -14,7 +14,7 @@ from tests.memory.test_scenarios_floor import EVERYTHING, IN_OTHER_WORDS, MEMORI
 from twofold import Memory, MemoryConfig
 from twofold.engine.connection import EmbeddedConnection
 from twofold.engine.flow import Call
-from twofold.memory.recalling import build_signals
+from twofold.memory.recall import build_signals
 
 QUIET = MemoryConfig(touch=False)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.memory.scenarios import Model, Store, texts, why
 from twofold import ConfigError, Fusion, Memory, MemoryConfig
-from twofold.memory import recalling
+from twofold.memory import recall
 
 RATHOLE = [
     "Rathole tunnel setup: the server listens on port 2333 behind nginx and forwards to the homelab.",
@@ -335,7 +335,7 @@ def test_failing_tag_extraction_does_not_break_recall(
     def fail(*_: object) -> object:
         raise RuntimeError("the lexicon is broken")
 
-    monkeypatch.setattr(recalling, "match_tags", fail)
+    monkeypatch.setattr(recall, "match_tags", fail)
     with caplog.at_level(logging.WARNING, logger="twofold"):
         result = memory.recall("where are tokens kept?")
     assert texts(result)[0] == RATHOLE[1]

@@ -9,8 +9,8 @@ import pytest
 from tests.memory.scenarios import Model, Store, texts
 from twofold import Memory, MemoryConfig
 from twofold.encoders.bm25 import BM25
-from twofold.fusion import Circumstances
-from twofold.memory.alpha import Alpha, adaptive, floor, share_corrected
+from twofold.memory.recall import Alpha, adaptive, score_floor, share_corrected
+from twofold.ranking.fusion import Circumstances
 
 MEMORIES = [
     "The Matrix: a hacker learns that the world is a simulation.",
@@ -87,7 +87,7 @@ def test_every_hit_is_above_the_floor(memory: Memory) -> None:
     for query in IN_OTHER_WORDS:
         result = memory.recall(query, explain=True)
         corrected = share_corrected(query, result.corrections, BM25().stem)
-        least = floor(Alpha(0.25, ""), len(MEMORIES), corrected=corrected)
+        least = score_floor(Alpha(0.25, ""), len(MEMORIES), corrected=corrected)
         assert least is not None
         assert least.cosine is not None
         for hit in result:
@@ -124,7 +124,7 @@ def test_there_is_no_floor_where_none_was_measured(memory: Memory) -> None:
     (1, 0.0, 0.30), (10, 0.055, 0.30), (100, 0.11, 0.30), (1000, 0.165, 0.36), (10_000, 0.22, 0.42),
 ])  # fmt: skip
 def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine: float) -> None:
-    least = floor(adaptive("auto", memories, Circumstances()), memories, corrected=0.0)
+    least = score_floor(adaptive("auto", memories, Circumstances()), memories, corrected=0.0)
     assert least is not None
     assert least.score == pytest.approx(score)
     assert least.cosine == pytest.approx(cosine)
@@ -132,7 +132,7 @@ def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine
 
 @pytest.mark.parametrize(("corrected", "share"), [(0.0, 1.0), (0.25, 0.9 / 1.25**0.5), (1.0, 0.6 / 2**0.5)])
 def test_the_more_was_corrected_the_lower_is_the_floor(corrected: float, share: float) -> None:
-    least, usual = (floor(Alpha(0.25, ""), 100, corrected=each) for each in (corrected, 0.0))
+    least, usual = (score_floor(Alpha(0.25, ""), 100, corrected=each) for each in (corrected, 0.0))
     assert least is not None
     assert usual is not None
     assert least.score == pytest.approx(share * usual.score)
@@ -156,7 +156,7 @@ def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) ->
 
 
 def test_in_a_language_that_is_strange_to_the_model_no_cosine_is_enough() -> None:
-    least = floor(Alpha(0.1, ""), 100, strange=1.0)
+    least = score_floor(Alpha(0.1, ""), 100, strange=1.0)
     assert least is not None
     assert least.cosine is None
     assert least.score == pytest.approx(0.11)
@@ -171,6 +171,6 @@ def test_what_many_memories_have_makes_none_of_them_relevant(store: Store) -> No
 
 
 def test_no_floor_for_an_empty_collection_or_another_alpha() -> None:
-    assert floor(Alpha(0.35, ""), 0, corrected=0.0) is None
-    assert floor(Alpha(0.5, ""), 100, corrected=0.0) is None
-    assert floor(Alpha(None, ""), 100, corrected=0.0) is None
+    assert score_floor(Alpha(0.35, ""), 0, corrected=0.0) is None
+    assert score_floor(Alpha(0.5, ""), 100, corrected=0.0) is None
+    assert score_floor(Alpha(None, ""), 100, corrected=0.0) is None

@@ -14,8 +14,8 @@ import pytest
 from tests.memory.faces import MemoryFace, Opener, opening
 from twofold import MemoryConfig
 from twofold.engine.requests import Ask
-from twofold.fusion import Auto
-from twofold.memory import recalling
+from twofold.memory import recall
+from twofold.ranking.fusion import Auto
 
 FUSION = Auto(background=0.1)
 FIELDS: dict[str, Any] = {"type": "keyword", "year": "integer", "genre": "keyword"}
@@ -92,7 +92,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return NOW
 
     with monkeypatch.context() as patch:
-        patch.setattr(recalling, "datetime", Clock)
+        patch.setattr(recall, "datetime", Clock)
         yield
 
 

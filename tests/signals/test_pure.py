@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.signals import Facts, Match, Named, Recency, Signals
-from twofold.signals.factors import importance, popularity
+from twofold.ranking.signals import Facts, Match, Named, Recency, Signals, importance, popularity
 
 NOW = datetime(2026, 2, 21, tzinfo=timezone.utc)
 shares = st.floats(0, 1)

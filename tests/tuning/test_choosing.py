@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from twofold.fusion import Auto, Leg, Rrf
-from twofold.tuning import choose, describe, restore
-from twofold.tuning.choosing import Asked, candidates
+from twofold.ranking.fusion import Auto, Leg, Rrf
+from twofold.ranking.tuning import Asked, candidates, choose, describe, restore
 
 DEFAULT = Auto(background=0.2)
 

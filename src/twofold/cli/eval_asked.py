@@ -16,7 +16,7 @@ from twofold.cli.console import err
 from twofold.cli.opening import Target
 from twofold.cli.options import DEFAULT_LOCATION
 from twofold.eval.errors import EvaluationError
-from twofold.fusion import resolve
+from twofold.ranking.fusion import resolve
 
 if TYPE_CHECKING:
     from twofold.eval.data import Dataset

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from twofold.eval.errors import EvaluationError
-from twofold.fusion import Strategy, resolve
+from twofold.ranking.fusion import Strategy, resolve
 
 _LIMIT = 1000
 _SHORT = {"dense": {"alpha": 1.0}, "bm25": {"alpha": 0.0}, "default": {}}

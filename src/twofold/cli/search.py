@@ -11,7 +11,7 @@ from twofold.cli.hits import show
 from twofold.cli.machine import result_as_json
 from twofold.cli.opening import Target
 from twofold.errors import FilterError
-from twofold.fusion import resolve
+from twofold.ranking.fusion import resolve
 
 if TYPE_CHECKING:
     from twofold.index import HybridIndex

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from twofold.errors import EncoderError
+from twofold.errors import ConfigError, EncoderError
+
+# --- What an encoder is, whoever made it, and the checks that every vector passes ---
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
@@ -96,3 +101,68 @@ def check_dense(raw: Any, count: int, dim: int | None, model: str) -> Vectors:
         bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise EncoderError(f"{model} returned NaN or infinity for text {bad} of {count}: such a vector finds nothing")
     return vectors
+
+
+# --- A small thread-safe cache for query vectors: agents ask the same thing again and again ---
+
+T = TypeVar("T")
+
+
+class LRU(Generic[T]):
+    """The last `size` values by key, least recently used out first. Size 0 keeps nothing."""
+
+    def __init__(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ConfigError(f"cache_size must be a whole number from 0, got {size!r}")
+        self._size = size
+        self._values: OrderedDict[str, T] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: str) -> T | None:
+        """The value of `key`, or None."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def put(self, key: str, value: T) -> None:
+        """Keep `value`, and drop the oldest if there are too many."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+# --- A model that is down must not slow every search: after a few failures in a row it is left alone for a while ---
+
+_FAILURES = 3
+_PAUSE = 30.0
+
+
+class Breaker:
+    """Counts the failures of one model. Any success forgets them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._until = 0.0
+
+    def check(self) -> None:
+        """Raise while the model is being left alone."""
+        left = self._until - self._clock()
+        if self._failures >= _FAILURES and left > 0:
+            raise EncoderError(f"it failed {self._failures} times in a row and is tried again in {left:.0f} s")
+
+    def failed(self) -> None:
+        """The model has failed."""
+        self._failures += 1
+        self._until = self._clock() + _PAUSE
+
+    def worked(self) -> None:
+        """The model has answered."""
+        self._failures = 0

@@ -1,18 +1,8 @@
-"""BM25 as sparse vectors: the document's side of the formula, the engine adds IDF.
+"""Identifiers, whole and in parts, for a tokeniser that only knows words.
 
-Tokens, stop words and stems come from Qdrant's own implementation, so that token ids are those
-of Qdrant's server-side BM25. The weights are computed here. Textbook BM25 measures a document
-against the mean length of the corpus, which nobody knows while documents arrive one by one, and a
-wrong guess costs more than a milder rule. So a document is held back by a power of its length:
-
-    weight = tf · (k1 + 1) / (tf + k1 · (length / avg_len) ** b) + delta
-
-which does well on chat turns and on long articles with the same settings. `delta` is what a word is
-worth for being there at all, however long the document is.
-
-Two words that follow each other, stop words aside, are indexed as a pair as well: "rate limit" says
-more than a text that has "rate" in one place and "limit" in another. A pair is a token like any
-other, so the engine knows how rare it is.
+The tokeniser cuts at everything that is neither a letter nor a digit, so `migration_032` loses
+its whole and `checkRateLimit` never shows its parts. `extra_tokens` gives what is missing, to be
+appended to the text.
 """
 
 from __future__ import annotations
@@ -30,9 +20,29 @@ import numpy as np
 from qdrant_edge import Bm25, Bm25Config, StopwordsSet, TokenizerType
 
 from twofold.encoders.base import Sparse
-from twofold.encoders.identifiers import extra_tokens
 from twofold.errors import ConfigError
 from twofold.text import normalise, words
+
+# --- Identifiers, whole and in parts, for a tokeniser that only knows words ---
+
+# A letter to the tokeniser (so it does not cut there) that no identifier contains.
+_JOINT = "\u01c3"
+_LONGEST = 64
+# Only from the start of a word: tried from each of its letters, one long word takes quadratic time.
+_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+(?:[-_.][^\W_]+)+")
+_IDENTIFIER = re.compile(r"[^\W_]+")
+# Between rate|Limit, HTTP|Server, and letters and digits.
+_SEAM = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+
+
+def extra_tokens(text: str) -> list[str]:
+    """The tokens that plain word splitting misses: joined wholes of compounds, parts of words with seams."""
+    wholes = [_JOINT.join(_IDENTIFIER.findall(whole)) for whole in _COMPOUND.findall(text) if len(whole) <= _LONGEST]
+    split = (_SEAM.split(word) for word in _IDENTIFIER.findall(text))
+    return wholes + [part for parts in split if len(parts) > 1 for part in parts]
+
+
+# --- BM25 as sparse vectors: the document's side of the formula, the engine adds IDF ---
 
 # With b = 0 the engine's weight is tf · (K + 1) / (tf + K), which can be solved for tf.
 _K = 1000.0

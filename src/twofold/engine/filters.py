@@ -10,8 +10,7 @@ from qdrant_client import models
 
 from twofold.engine.layout import metadata_key
 from twofold.engine.quick import trusted
-from twofold.filters import Node, leaves
-from twofold.filters.nodes import All, AnyOf, Between, Contains, Either, Equals, Leaf, Not, Present, Scalar
+from twofold.filters import All, AnyOf, Between, Contains, Either, Equals, Leaf, Node, Not, Present, Scalar, leaves
 
 # Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
 _EXACT = 2**53

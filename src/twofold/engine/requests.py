@@ -1,20 +1,207 @@
-"""Search requests: one for each leg, or one in which the engine fuses both."""
+"""The fusion `auto`, with signals if there are any, as a formula that the engine computes by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from qdrant_client import models
 
+from twofold.documents import iso
+from twofold.embedded.to_edge.formulas import FixedFormula, FixedProduct, FixedSum
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.formulas import plain, signalled
-from twofold.engine.layout import DENSE, SPARSE, to_sparse
+from twofold.engine.filters import any_of, equals, one_of
+from twofold.engine.layout import DENSE, SPARSE, metadata_key, to_sparse
 from twofold.engine.quick import trusted
-from twofold.fusion import Auto, Dbsf, LegName, Rrf, Strategy
-from twofold.signals import Signals
+from twofold.ranking.fusion import Auto, Dbsf, LegName, Rrf, Strategy
+from twofold.ranking.signals import Match, Named, Recency, Signals, Value
+
+# --- The fusion `auto`, with signals if there are any, as a formula that the engine computes by itself ---
+
+_DAY = 86_400.0
+# Put together from values that were checked: to validate them again would take as long as the search.
+_sum_of, _product_of = trusted(models.SumExpression), trusted(models.MultExpression)
+_absolute, _division, _division_params = (
+    trusted(models.AbsExpression),
+    trusted(models.DivExpression),
+    trusted(models.DivParams),
+)
+_linear, _decay_params = trusted(models.LinDecayExpression), trusted(models.DecayParamsExpression)
+_formula, _fixed_formula = trusted(models.FormulaQuery), trusted(FixedFormula)
+_fixed_sum, _fixed_product = trusted(FixedSum), trusted(FixedProduct)
+_HALF_LIFE = 0.5
+_TYPE, _UPDATED, _COUNT = metadata_key("type"), metadata_key("updated"), metadata_key("access_count")
+_IMPORTANCE, _PINNED = metadata_key("importance"), metadata_key("pinned")
+
+
+@lru_cache(maxsize=256)
+def plain(
+    fusion: Auto, background: float, cosines: tuple[int, ...], bm25: tuple[int, ...], terms: int
+) -> models.FormulaQuery:
+    """The fusion alone. `cosines` and `bm25` are the numbers of the prefetches that bring these scores."""
+    meaning, words = _legs(fusion, background, cosines, bm25, terms)
+    formula = _sum(_times(fusion.weight("dense"), meaning), _times(fusion.weight("lexical"), words))
+    return _fixed_formula(formula=formula, defaults=_defaults(background, cosines, bm25))
+
+
+def signalled(
+    fusion: Auto,
+    background: float,
+    cosines: tuple[int, ...],
+    bm25: tuple[int, ...],
+    terms: int,
+    signals: Signals,
+    tag_weight: float,
+) -> models.FormulaQuery:
+    """The fusion with signals: what `Signals` computes, in the engine's words."""
+    now, recency, weights = iso(signals.now), signals.recency, tuple(signals.type_weights.items())
+    legs = _weighted_legs(fusion, background, cosines, bm25, terms, tuple(signals.type_alpha.items()))
+    base = _sum(legs, _times(tag_weight / len(signals.named), _tags(signals.named))) if signals.named else legs
+    factors = _factors(recency, now, signals.popularity, signals.importance, signals.pinned, weights)
+    formula: Any = _times(base, factors)
+    if recency.active and recency.mode == "blend":
+        formula = _sum(formula, _times(recency.share * sum(fusion.weights), _fresh(recency, now)))
+    own = {_COUNT: 0, _IMPORTANCE: 0.5, _UPDATED: now}
+    return _formula(formula=formula, defaults={**_defaults(background, cosines, bm25), **own})
+
+
+def _legs(
+    fusion: Auto, background: float, cosines: tuple[int, ...], bm25: tuple[int, ...], terms: int
+) -> tuple[Any, Any]:
+    """Meaning and words, on the scale of `Auto.normalise`."""
+    # 1 at a cosine of 1, 0 at the background and below. Older servers have no max, and x + |x| reads x twice.
+    meaning = _rising(_best([_score(number) for number in cosines]), zero=background)
+    words = _times(1 / fusion.full(terms), _best([_score(number) for number in bm25]))
+    return meaning, words
+
+
+def _best(scores: Sequence[Any]) -> Any:
+    """The greater of two scores, or the only one."""
+    if len(scores) == 1:
+        return scores[0]
+    one, other = scores
+    apart = _absolute(abs=_sum(one, _times(-1.0, other)))
+    return _times(0.5, _sum(one, other, apart))
+
+
+def _defaults(background: float, cosines: tuple[int, ...], bm25: tuple[int, ...]) -> dict[str, Any]:
+    return {**{_score(number): background for number in cosines}, **{_score(number): 0.0 for number in bm25}}
+
+
+def _score(number: int) -> str:
+    return f"$score[{number}]"
+
+
+@lru_cache(maxsize=256)
+def _weighted_legs(
+    fusion: Auto,
+    background: float,
+    cosines: tuple[int, ...],
+    bm25: tuple[int, ...],
+    terms: int,
+    type_alpha: tuple[tuple[str, float], ...],
+) -> models.SumExpression:
+    """Both legs with their weights, which may depend on the memory's type."""
+    meaning, words = _legs(fusion, background, cosines, bm25, terms)
+    total, alphas = sum(fusion.weights), dict(type_alpha) if 0 < fusion.alpha < 1 else {}
+    dense = _by_type(fusion.weight("dense"), {kind: total * alpha for kind, alpha in alphas.items()})
+    lexical = _by_type(fusion.weight("lexical"), {kind: total * (1 - alpha) for kind, alpha in alphas.items()})
+    return _fixed_sum(sum=[_times(dense, meaning), _times(lexical, words)])
+
+
+def _tags(named: Sequence[Named]) -> models.SumExpression:
+    return _sum(*(_times(each.weight, _any_spelling(each.matches)) for each in named))
+
+
+def _any_spelling(matches: Sequence[Match]) -> models.Condition:
+    """1 for what has one of these, or several: a sum would count each of them."""
+    values: dict[str, list[Value]] = {}
+    for match in matches:
+        values.setdefault(metadata_key(match.field), []).append(match.value)
+    return any_of([one_of(key, tuple(of_field)) for key, of_field in values.items()])
+
+
+@lru_cache(maxsize=64)
+def _factors(
+    recency: Recency,
+    now: str,
+    popularity: float,
+    importance: float,
+    pinned: float,
+    type_weights: tuple[tuple[str, float], ...],
+) -> models.MultExpression:
+    """The product of all factors but those that are 1 for every memory."""
+    factors = [
+        *_lasting(recency, now, pinned),
+        *([_popularity(popularity)] if popularity else []),
+        *([_importance(importance)] if importance else []),
+        *([_by_type(1.0, dict(type_weights))] if type_weights else []),
+    ]
+    return _fixed_product(mult=factors or [1.0])
+
+
+def _lasting(recency: Recency, now: str, pinned: float) -> list[Any]:
+    """Age and being pinned, in one: what is pinned doesn't age."""
+    if recency.active and recency.mode != "blend":
+        aged = _sum(recency.kept, _times(1 - recency.kept, _age(recency, now)))
+        return [_unless_pinned(aged, 1 + pinned)]
+    return [*([recency.kept] if recency.active else []), *([_unless_pinned(1.0, 1 + pinned)] if pinned else [])]
+
+
+def _fresh(recency: Recency, now: str) -> Any:
+    return _unless_pinned(_age(recency, now), 1.0)
+
+
+def _unless_pinned(value: Any, pinned: float) -> Any:
+    """A value, and another for what is pinned. A condition takes the engine longer than all arithmetic: ask it once."""
+    return _sum(value, _times(equals(_PINNED, True), _sum(pinned, _times(-1.0, value))))
+
+
+def _age(recency: Recency, now: str) -> models.ExpDecayExpression:
+    return models.ExpDecayExpression(
+        exp_decay=models.DecayParamsExpression(
+            x=models.DatetimeKeyExpression(datetime_key=_UPDATED),
+            target=models.DatetimeExpression(datetime=now),
+            scale=-math.log(_HALF_LIFE) / recency.decay * _DAY,
+            midpoint=_HALF_LIFE,
+        )
+    )
+
+
+def _popularity(weight: float) -> Any:
+    """1 + weight · count / (count + 10), with one look at the count. A damaged one must not divide by 0."""
+    count = _absolute(abs=_COUNT)
+    return _sum(1 + weight, _division(div=_division_params(left=-10.0 * weight, right=_sum(count, 10.0))))
+
+
+def _importance(weight: float) -> Any:
+    # From 0 to 1 as it is. A damaged one must not make the score infinite.
+    return _sum(1 - weight, _times(2 * weight, _rising(_IMPORTANCE, zero=0.0)))
+
+
+def _rising(x: Any, zero: float) -> models.LinDecayExpression:
+    """A straight line from 0 at `zero` to 1 at 1, and 0 below. It falls again beyond 1, where x doesn't come."""
+    half = _decay_params(x=x, target=1.0, scale=(1 - zero) / 2, midpoint=0.5)
+    return _linear(lin_decay=half)
+
+
+def _by_type(usual: float, own: Mapping[str, float]) -> Any:
+    """A number that is another for some types."""
+    return _sum(usual, *(_times(other - usual, equals(_TYPE, kind)) for kind, other in own.items())) if own else usual
+
+
+def _sum(*terms: Any) -> models.SumExpression:
+    return _sum_of(sum=list(terms))
+
+
+def _times(*factors: Any) -> models.MultExpression:
+    return _product_of(mult=list(factors))
+
+
+# --- Search requests: one for each leg, or one in which the engine fuses both ---
 
 _request = trusted(models.QueryRequest)
 _prefetch = trusted(models.Prefetch)

@@ -16,7 +16,7 @@ from twofold.eval.errors import EvaluationError
 
 if TYPE_CHECKING:
     from twofold.index import HybridIndex
-    from twofold.index.progress import ProgressLike
+    from twofold.index.writing import ProgressLike
     from twofold.results import SearchResult
 
 
@@ -54,7 +54,7 @@ class CorpusIndex:
         if not documents:
             raise EvaluationError("the data set brings no documents: evaluate an index that holds them")
         self._documents, self._language = list(documents), language
-        from twofold.encoders.dense import resolve_dense
+        from twofold.encoders.models import resolve_dense
 
         self._dense = remembering(resolve_dense(dense))
         self._indexes: dict[tuple[tuple[str, Any], ...], HybridIndex] = {}

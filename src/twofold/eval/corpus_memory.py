@@ -13,7 +13,7 @@ from twofold.eval.corpus import bm25_settings, remembering
 from twofold.eval.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from twofold.index.progress import ProgressLike
+    from twofold.index.writing import ProgressLike
     from twofold.memory import Memory, MemoryResult
 
 _OWN = ("type", "category", "tags", "source", "trust", "pinned", "importance", "created")
@@ -48,7 +48,7 @@ class CorpusMemory:
         if not documents:
             raise EvaluationError("the data set brings no documents: evaluate a memory that holds them")
         self._documents, self._language = list(documents), language
-        from twofold.encoders.dense import resolve_dense
+        from twofold.encoders.models import resolve_dense
 
         self._dense = remembering(resolve_dense(dense))
         self._stored: dict[str, Memory] = {}

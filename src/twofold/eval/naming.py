@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from twofold.fusion import Strategy
+from twofold.ranking.fusion import Strategy
 
 
 def describe(parameters: Mapping[str, Any], between: str = " ") -> str:

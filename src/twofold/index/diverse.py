@@ -1,13 +1,10 @@
-"""Hits that are relevant and differ from each other: maximal marginal relevance.
-
-Engines have this built in, but only over the dense leg, and each orders equal values in its own way. Here the
-candidates come from an ordinary search and the choice is a pure function, so it is the same everywhere.
-"""
+"""Searching with a vector that is there already, instead of a text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +14,43 @@ from twofold.encoders.base import Vectors
 from twofold.engine import calls
 from twofold.engine.flow import Flow
 from twofold.errors import InvalidQuery
-from twofold.fusion.base import is_number
-from twofold.index import by_vector
 from twofold.index.opening import Ready
 from twofold.index.queries import Query
 from twofold.index.searching import Searcher
+from twofold.ranking.fusion import is_number
 from twofold.results import SearchResult
+
+# --- Searching with a vector that is there already, instead of a text ---
+
+
+def search_by_vector(searcher: Searcher, query: Query, vector: Sequence[float] | Vectors) -> Flow[SearchResult]:
+    """What is nearest to a vector, by the same path that the vector of a text takes."""
+    return (yield from searcher.search(replace(query, vector=checked_vector(vector, searcher.ready))))
+
+
+def checked_vector(vector: Any, ready: Ready) -> Vectors:
+    """A vector that can be compared with those of the collection, or what is wrong with it."""
+    try:
+        array = np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidQuery(f"a vector is a list of numbers, got {type(vector).__name__}: {error}") from error
+    if array.shape != (ready.dim,):
+        raise InvalidQuery(
+            f"the vector has shape {array.shape}, and those of the collection have {ready.dim} dimensions: make it "
+            f"with the model that the collection was written with, {ready.dense.name}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidQuery("the vector holds NaN or infinity, which can't be compared: give finite numbers")
+    return array
+
+
+# --- Hits that are relevant and differ from each other: maximal marginal relevance ---
 
 _NOISE = 1.5e-6  # engines compute in 32 bits: closer than this, values are equal
 Numbers = npt.NDArray[np.float64]
 
 
-def search(
+def search_diverse(
     searcher: Searcher, query: Query, vector: Sequence[float] | None, candidates: int, diversity: float
 ) -> Flow[SearchResult]:
     """Choose among the best candidates of a search by text, or by vector if one is given."""
@@ -36,9 +58,9 @@ def search(
     if vector is None:
         found = yield from searcher.search(wide)
     else:
-        found = yield from by_vector.search(searcher, wide, vector)
+        found = yield from search_by_vector(searcher, wide, vector)
     units = yield from _units(searcher.ready, found.ids)
-    relevance = _shares(found) if vector is None else units @ _unit(by_vector.checked(vector, searcher.ready))
+    relevance = _shares(found) if vector is None else units @ _unit(checked_vector(vector, searcher.ready))
     chosen = choose(relevance, units, query.k, diversity)
     return replace(found, hits=tuple(found.hits[place] for place in chosen))
 

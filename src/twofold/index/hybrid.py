@@ -12,20 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
-from twofold.engine.connection import AsyncConnection, Connection
+from twofold.engine.connection import AsyncConnection, Connection, connect
 from twofold.engine.flow import Flow, arun, run
-from twofold.engine.locations import connect
 from twofold.errors import IndexClosed, InvalidQuery
-from twofold.fusion import FusionLike
-from twofold.index import access, by_vector, diverse, tuning, writing
-from twofold.index.access import FilterLike
+from twofold.index import diverse, tuning, writing
 from twofold.index.opening import Wish, prepare
-from twofold.index.progress import ProgressLike, reporting
 from twofold.index.queries import Query, check_query
 from twofold.index.searching import Searcher
+from twofold.index.writing import FilterLike, ProgressLike, reporting
+from twofold.ranking.fusion import FusionLike
+from twofold.ranking.tuning import Calibration, PairLike, Tuning, as_pairs
 from twofold.results import IndexInfo, SearchResult
-from twofold.tuning import Calibration, Tuning, as_pairs
-from twofold.tuning.pairs import PairLike
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -223,11 +220,11 @@ class HybridIndex:
 
     def delete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete documents by id or by filter, and say how many there were."""
-        return self.perform(lambda s: access.delete(s.ready, ids, filter))
+        return self.perform(lambda s: writing.delete(s.ready, ids, filter))
 
     async def adelete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """`delete` without blocking the event loop."""
-        return await self.aperform(lambda s: access.delete(s.ready, ids, filter))
+        return await self.aperform(lambda s: writing.delete(s.ready, ids, filter))
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -311,7 +308,7 @@ class HybridIndex:
         """
         checked = self._query("", k, offset, filter, explain, alpha=1.0, depth=depth, min_score=min_score,
                               min_semantic=min_semantic)  # fmt: skip
-        return self.perform(lambda s: by_vector.search(s, checked, vector))
+        return self.perform(lambda s: diverse.search_by_vector(s, checked, vector))
 
     async def asearch_by_vector(
         self,
@@ -328,7 +325,7 @@ class HybridIndex:
         """`search_by_vector` without blocking the event loop."""
         checked = self._query("", k, offset, filter, explain, alpha=1.0, depth=depth, min_score=min_score,
                               min_semantic=min_semantic)  # fmt: skip
-        return await self.aperform(lambda s: by_vector.search(s, checked, vector))
+        return await self.aperform(lambda s: diverse.search_by_vector(s, checked, vector))
 
     def search_diverse(
         self,
@@ -364,7 +361,7 @@ class HybridIndex:
         text, vector = _text_or_vector(query)
         checked = self._query(text, k, 0, filter, explain, fusion=fusion, alpha=alpha if vector is None else 1.0,
                               depth=depth, min_score=min_score)  # fmt: skip
-        return self.perform(lambda s: diverse.search(s, checked, vector, candidates, diversity))
+        return self.perform(lambda s: diverse.search_diverse(s, checked, vector, candidates, diversity))
 
     async def asearch_diverse(
         self,
@@ -384,7 +381,7 @@ class HybridIndex:
         text, vector = _text_or_vector(query)
         checked = self._query(text, k, 0, filter, explain, fusion=fusion, alpha=alpha if vector is None else 1.0,
                               depth=depth, min_score=min_score)  # fmt: skip
-        return await self.aperform(lambda s: diverse.search(s, checked, vector, candidates, diversity))
+        return await self.aperform(lambda s: diverse.search_diverse(s, checked, vector, candidates, diversity))
 
     @overload
     def get(self, ids: str) -> Document | None: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
@@ -392,7 +389,7 @@ class HybridIndex:
     def get(self, ids: Sequence[str]) -> list[Document | None]: ...
     def get(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """A document by id, or several: None in the place of one that isn't there."""
-        return self.perform(lambda s: access.get(s.ready, ids))
+        return self.perform(lambda s: writing.get(s.ready, ids))
 
     @overload
     async def aget(self, ids: str) -> Document | None: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
@@ -400,23 +397,23 @@ class HybridIndex:
     async def aget(self, ids: Sequence[str]) -> list[Document | None]: ...
     async def aget(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """`get` without blocking the event loop."""
-        return await self.aperform(lambda s: access.get(s.ready, ids))
+        return await self.aperform(lambda s: writing.get(s.ready, ids))
 
     def count(self, filter: FilterLike | None = None) -> int:
         """How many documents there are, or match a filter."""
-        return self.perform(lambda s: access.count(s.ready, filter))
+        return self.perform(lambda s: writing.count(s.ready, filter))
 
     async def acount(self, filter: FilterLike | None = None) -> int:
         """`count` without blocking the event loop."""
-        return await self.aperform(lambda s: access.count(s.ready, filter))
+        return await self.aperform(lambda s: writing.count(s.ready, filter))
 
     def info(self) -> IndexInfo:
         """What the index is made of: models, legs, settings, number of documents."""
-        return self.perform(lambda s: access.info(s.ready, self._connection.location))
+        return self.perform(lambda s: writing.info(s.ready, self._connection.location))
 
     async def ainfo(self) -> IndexInfo:
         """`info` without blocking the event loop."""
-        return await self.aperform(lambda s: access.info(s.ready, self._connection.location))
+        return await self.aperform(lambda s: writing.info(s.ready, self._connection.location))
 
     def optimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
         """Build the search graph now, which makes searches of a large folder index several times faster.
@@ -424,11 +421,11 @@ class HybridIndex:
         It happens by itself in quiet moments once it pays (unless opened with optimize="manual"), and a server does
         so on its own: then this does nothing and says False. Reading and writing go on meanwhile.
         """
-        return self.perform(lambda s: access.optimize(s.ready, progress))
+        return self.perform(lambda s: writing.optimize(s.ready, progress))
 
     async def aoptimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
         """`optimize` without blocking the event loop; `progress` is called from a worker thread."""
-        return await self.aperform(lambda s: access.optimize(s.ready, progress))
+        return await self.aperform(lambda s: writing.optimize(s.ready, progress))
 
     # --- fitting it to the collection ----------------------------------------------------------
 
@@ -483,7 +480,7 @@ class HybridIndex:
             query,
             k=k,
             offset=offset,
-            where=access.where_node(where),
+            where=writing.where_node(where),
             config=self._config,
             overrides=overrides,
             explain=explain,

@@ -12,8 +12,8 @@ from qdrant_client import models
 
 from twofold.engine.layout import DENSE, Found, Stored, from_point
 from twofold.engine.requests import Ask
-from twofold.fusion import Leg, LegName, settle
-from twofold.signals import Factors, Match
+from twofold.ranking.fusion import Leg, LegName, settle
+from twofold.ranking.signals import Factors, Match
 
 _NO_FACTORS = Factors()
 

@@ -14,14 +14,22 @@ from twofold.engine import calls
 from twofold.engine.flow import Flow, Renew, Work
 from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, from_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
-from twofold.fusion import Auto, Leg
-from twofold.index.access import where_node
-from twofold.index.progress import Advance
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
-from twofold.tuning import Calibration, Pair, Tuning, calibrate, choose, describe
-from twofold.tuning.calibration import ENOUGH, found_by_words, piece_of
-from twofold.tuning.choosing import Asked
+from twofold.index.writing import Advance, where_node
+from twofold.ranking.fusion import Auto, Leg
+from twofold.ranking.tuning import (
+    ENOUGH,
+    Asked,
+    Calibration,
+    Pair,
+    Tuning,
+    calibrate,
+    choose,
+    describe,
+    found_by_words,
+    piece_of,
+)
 
 _LOOKED_AT = 200
 _AT_ONCE = 32

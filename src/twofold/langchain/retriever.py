@@ -11,8 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from twofold import HybridIndex, Memory, SearchResult
-from twofold.fusion import FusionLike, Strategy, resolve
 from twofold.langchain.found import explained, plain
+from twofold.ranking.fusion import FusionLike, Strategy, resolve
 
 
 class HybridRetriever(BaseRetriever):

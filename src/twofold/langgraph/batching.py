@@ -17,9 +17,8 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
-from twofold.filters import Node, leaves
-from twofold.filters.nodes import All, Between
-from twofold.index import access, writing
+from twofold.filters import All, Between, Node, leaves
+from twofold.index import writing
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
 from twofold.langgraph import clock, items
@@ -171,7 +170,7 @@ def _put(searcher: Searcher, rules: Rules, ops: Sequence[PutOp]) -> Flow[None]:
     yield from writing.add(searcher.ready, documents, None, None, _BATCH, lambda done: None)
     gone = [items.identity(op.namespace, op.key) for op in ops if op.value is None]
     if gone:
-        yield from access.delete(searcher.ready, gone, None)
+        yield from writing.delete(searcher.ready, gone, None)
 
 
 def _documents(searcher: Searcher, rules: Rules, ops: Sequence[PutOp]) -> Flow[list[Document]]:

@@ -7,8 +7,7 @@ from datetime import date
 from typing import Any
 
 from twofold.errors import FilterError
-from twofold.filters import Node
-from twofold.filters.nodes import All, Between, Equals, Not
+from twofold.filters import All, Between, Equals, Node, Not
 from twofold.langgraph import facts
 from twofold.langgraph.facts import Path
 

@@ -16,8 +16,8 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, Stored
 from twofold.errors import ConfigError
-from twofold.filters.nodes import All, Between, Equals
-from twofold.index import access
+from twofold.filters import All, Between, Equals
+from twofold.index import writing
 from twofold.index.searching import Searcher
 from twofold.langgraph import clock
 from twofold.langgraph.items import EXPIRES, TTL
@@ -65,7 +65,7 @@ def put_off(searcher: Searcher, read: Iterable[Stored]) -> Flow[None]:
 def sweep(searcher: Searcher) -> Flow[int]:
     """Delete what has expired; gives how many items it was."""
     over = compile_filter(All((within(()), Between(EXPIRES, lte=clock.now()))))
-    return (yield from access.delete(searcher.ready, None, over))
+    return (yield from writing.delete(searcher.ready, None, over))
 
 
 class Sweeper:

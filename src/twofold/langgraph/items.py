@@ -11,8 +11,7 @@ from langgraph.store.base import Item, PutOp, SearchItem
 
 from twofold.documents import Document, check, iso, point_id
 from twofold.engine.layout import Stored
-from twofold.filters import Node
-from twofold.filters.nodes import Between, Not
+from twofold.filters import Between, Node, Not
 from twofold.langgraph import clock
 from twofold.langgraph.conditions import FACTS, RANGES
 from twofold.langgraph.facts import facts_of, ranges_of

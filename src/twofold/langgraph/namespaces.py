@@ -13,8 +13,7 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import metadata_key
 from twofold.errors import InvalidQuery
-from twofold.filters import Node
-from twofold.filters.nodes import All, Equals
+from twofold.filters import All, Equals, Node
 from twofold.index.opening import Ready
 
 PATH = "path"

@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path
 
-from twofold.encoders.dense import resolve_dense
+from twofold.encoders.models import resolve_dense
 from twofold.errors import ConfigError, InvalidDocument
 
 WHOLE = "$"

@@ -12,8 +12,8 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.memory import BaseMemoryBlock
 
 from twofold.errors import ConfigError, TwofoldError
-from twofold.memory.facade import Memory
-from twofold.memory.rendering import as_data
+from twofold.memory.items import as_data
+from twofold.memory.memory import Memory
 from twofold.memory.turns import Turn
 
 log = logging.getLogger("twofold")

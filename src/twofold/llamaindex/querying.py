@@ -18,11 +18,11 @@ from twofold.engine.flow import Flow
 from twofold.engine.layout import Stored, from_point
 from twofold.errors import InvalidQuery
 from twofold.filters import parse
-from twofold.index import by_vector, diverse
-from twofold.index.access import FilterLike
+from twofold.index import diverse
 from twofold.index.hybrid import HybridIndex
 from twofold.index.queries import Query
 from twofold.index.searching import Searcher
+from twofold.index.writing import FilterLike
 from twofold.llamaindex.embedding import embed_query
 from twofold.llamaindex.filters import to_filter
 from twofold.llamaindex.nodes import REF_DOC, to_node
@@ -100,9 +100,9 @@ def search(searcher: Searcher, asked: Asked) -> Flow[VectorStoreQueryResult]:
     """Carry a query out."""
     if asked.mode == Mode.MMR:
         vector = (yield from embed_query(searcher, asked.query.text)) if asked.vector is None else asked.vector
-        found = yield from diverse.search(searcher, asked.query, vector, asked.candidates, asked.diversity)
+        found = yield from diverse.search_diverse(searcher, asked.query, vector, asked.candidates, asked.diversity)
     elif asked.vector is not None:
-        found = yield from by_vector.search(searcher, asked.query, asked.vector)
+        found = yield from diverse.search_by_vector(searcher, asked.query, asked.vector)
     else:
         found = yield from searcher.search(asked.query)
     nodes = [to_node(hit.id, hit.text, hit.metadata) for hit in found]

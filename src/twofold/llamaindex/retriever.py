@@ -11,11 +11,11 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores import MetadataFilters
 
 from twofold.errors import ConfigError
-from twofold.fusion import FusionLike
 from twofold.index.hybrid import HybridIndex
 from twofold.llamaindex.filters import to_filter
 from twofold.llamaindex.nodes import to_scored
-from twofold.memory.facade import Memory
+from twofold.memory.memory import Memory
+from twofold.ranking.fusion import FusionLike
 
 
 class HybridRetriever(BaseRetriever):

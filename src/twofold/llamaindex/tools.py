@@ -8,7 +8,7 @@ from typing import Any
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 
 from twofold import tools as neutral
-from twofold.memory.facade import Memory
+from twofold.memory.memory import Memory
 
 
 class MemoryTool(FunctionTool):

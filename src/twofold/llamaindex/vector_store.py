@@ -14,8 +14,8 @@ from qdrant_client import models
 
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.errors import ConfigError, InvalidQuery
-from twofold.index.access import FilterLike
 from twofold.index.hybrid import HybridIndex
+from twofold.index.writing import FilterLike
 from twofold.llamaindex import querying, writing
 from twofold.llamaindex.embedding import IndexEmbedding
 from twofold.llamaindex.nodes import REF_DOC

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from twofold.memory.config import MemoryConfig
-from twofold.memory.facade import Memory
 from twofold.memory.items import (
     TRUST,
     MemoryHit,
@@ -13,9 +12,10 @@ from twofold.memory.items import (
     MemoryStats,
     Remembered,
     Similar,
+    as_data,
 )
-from twofold.memory.learned import Learned
-from twofold.memory.rendering import as_data
+from twofold.memory.memory import Memory
+from twofold.memory.state import Learned
 from twofold.memory.turns import Turn
 
 __all__ = [

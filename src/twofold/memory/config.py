@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from twofold.errors import ConfigError, TwofoldError
-from twofold.fusion import FusionLike, Strategy, resolve
 from twofold.memory.items import TRUST
-from twofold.signals import Recency, RecencyMode
+from twofold.ranking.fusion import FusionLike, Strategy, resolve
+from twofold.ranking.signals import Recency, RecencyMode
 
 _PREFIX = "TWOFOLD_"
 # Names under which other memory servers know the same settings.

@@ -12,18 +12,19 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, Stored, metadata_key
 from twofold.errors import InvalidQuery
-from twofold.filters import Node, matches_all
-from twofold.filters.nodes import AnyOf, Equals
+from twofold.filters import AnyOf, Equals, Node, matches_all
 from twofold.index.searching import Searcher
-from twofold.memory import listing, turns
-from twofold.memory.fields import condition
-from twofold.memory.ids import is_memory_id, several
-from twofold.memory.keeper import Keeper
-from twofold.memory.layout import damage, to_item
+from twofold.memory import turns
+from twofold.memory.items import is_memory_id, several
+from twofold.memory.layout import condition, damage, to_item
 from twofold.memory.learning import drop_orphans
+from twofold.memory.listing import everything, matching
 from twofold.memory.scope import EVERYTHING, Scope, Shelf
+from twofold.memory.state import Keeper
 
-_AT_ONCE = 256
+# --- `forget`: by id, by filter, by source, or everything of a scope ---
+
+_FORGET_BATCH = 256
 _NEEDED = tuple(map(metadata_key, ("shelf", "user", "agent", "session", "order", "superseded_by")))
 _SHELVES: tuple[Shelf, ...] = ("memory", "superseded", "log")
 
@@ -66,7 +67,7 @@ def _where(
 
 def _delete(searcher: Searcher, keeper: Keeper, scope: Scope, where: models.Filter) -> Flow[int]:
     """What others hold of these rows goes first: if that fails, nothing is deleted, and who tries again gets it all."""
-    rows = yield from listing.matching(searcher.ready, where, only=_NEEDED)
+    rows = yield from matching(searcher.ready, where, only=_NEEDED)
     gone = [row for row in rows if scope.holds(row.metadata, _SHELVES)]
     yield from turns.rewrite(searcher, keeper, turns.places(gone))
     yield from _restore(searcher, keeper, scope, gone)
@@ -79,8 +80,8 @@ def _restore(searcher: Searcher, keeper: Keeper, scope: Scope, gone: Sequence[St
     """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
     heirs = {row.point: row.metadata.get("superseded_by") for row in gone}
     ids = list(heirs)
-    for some in (ids[place : place + _AT_ONCE] for place in range(0, len(ids), _AT_ONCE)):
-        hidden = yield from listing.everything(
+    for some in (ids[place : place + _FORGET_BATCH] for place in range(0, len(ids), _FORGET_BATCH)):
+        hidden = yield from everything(
             searcher.ready, scope.where(("superseded",), AnyOf("superseded_by", tuple(some)))
         )
         for row in hidden:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
 from twofold.documents import Record, check, iso
 from twofold.engine.layout import Stored
-from twofold.errors import InvalidDocument
+from twofold.errors import FilterError, InvalidDocument
+from twofold.filters import All, Either, Node, Not, parse
 from twofold.memory.items import MemoryItem
-from twofold.signals.matching import split
+from twofold.ranking.names import split
 from twofold.text import normalise
 
 INDEXES = {
@@ -226,3 +228,30 @@ def as_importance(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1 or math.isnan(value):
         raise InvalidDocument(f"importance must be a number from 0 to 1, got {value!r}")
     return float(value)
+
+
+# --- Filters over memories: the names that a memory has, and the caller's own ---
+
+
+def condition(given: Mapping[str, Any] | None) -> Node | None:
+    """A filter dict as a condition: {"type": "note"} is a memory's own field, {"project": "x"} the caller's."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise FilterError(f"a filter is a dict such as {{'type': 'note'}}, got {type(given).__name__}")
+    return _placed(parse(given)) if given else None
+
+
+def _placed(node: Node) -> Node:
+    if isinstance(node, All):
+        return All(tuple(_placed(part) for part in node.parts))
+    if isinstance(node, Either):
+        return Either(tuple(_placed(part) for part in node.parts))
+    if isinstance(node, Not):
+        return Not(_placed(node.part))
+    return replace(node, field=field_path(node.field))
+
+
+def field_path(name: str) -> str:
+    """Where a field lies: a memory's own under its name, the caller's under `metadata`."""
+    return name if name.split(".")[0] in OWN_FIELDS else f"metadata.{name}"

@@ -1,9 +1,4 @@
-"""Feedback, and what can be learned from it.
-
-Every judgement says: this memory should have come before (or after) the others that the same query found. `learn`
-looks for the settings that put most of these pairs in order, and goes only part of the way from the defaults to them,
-the further the more judgements there are. Where that puts no more pairs in order than the defaults do, they stay.
-"""
+"""What feedback has taught about one user: how much meaning counts, and how much tags and age do."""
 
 from __future__ import annotations
 
@@ -22,23 +17,23 @@ from twofold.engine import calls
 from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import Stored, to_point
 from twofold.errors import InvalidQuery
-from twofold.index.access import only
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
-from twofold.memory import alpha as alphas
-from twofold.memory import learned, writing
-from twofold.memory.asked import Recall
+from twofold.index.writing import only
+from twofold.memory import writing
 from twofold.memory.config import MemoryConfig
-from twofold.memory.ids import is_memory_id
-from twofold.memory.keeper import Keeper
-from twofold.memory.learned import Learned
+from twofold.memory.items import is_memory_id
 from twofold.memory.listing import everything
-from twofold.memory.recalling import has_floor, recall
+from twofold.memory.recall import MEASURED, Recall, adaptive, adapts, has_floor, learnable, recall
 from twofold.memory.scope import MEMORIES, Scope
+from twofold.memory.state import Keeper, Learned, exists, row_id
+from twofold.ranking.tuning import Pair
 from twofold.results import Explanation
-from twofold.tuning import Pair
 
 log = logging.getLogger("twofold.memory")
+
+# --- Feedback, and what can be learned from it ---
+
 
 Row = npt.NDArray[np.float64]
 _HALF_TRUSTED = 20
@@ -101,7 +96,7 @@ def learn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[Learned | No
     result = fit(pairs, (usual, config.tag_weight, config.recency_share), used, _reach(searcher.ready, config, usual))
     result = replace(result, fusion=config.fusion.name)
     metadata = {**scope.fields("learned"), "learned": result.as_payload(), **_now()}
-    yield from _put(searcher, learned.row_id(scope), metadata)
+    yield from _put(searcher, row_id(scope), metadata)
     keeper.forget_vocabulary(scope.user)
     return result
 
@@ -109,10 +104,10 @@ def learn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[Learned | No
 def _usual_alpha(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[float]:
     """How much meaning counts as long as nothing was learned."""
     fusion = keeper.config.fusion
-    if searcher.tuned is not None and alphas.adapts(fusion):
+    if searcher.tuned is not None and adapts(fusion):
         return searcher.tuned.alpha
     known = yield from keeper.vocabulary(searcher, scope)
-    usual = alphas.adaptive(fusion, known.memories, (yield from searcher.circumstances("", scope.where(("memory",)))))
+    usual = adaptive(fusion, known.memories, (yield from searcher.circumstances("", scope.where(("memory",)))))
     return fusion.alpha if usual.value is None else usual.value
 
 
@@ -121,8 +116,8 @@ def _reach(ready: Ready, config: MemoryConfig, usual: float) -> tuple[float, flo
 
     Where off-topic queries are answered with nothing that has to stay so, and the floor holds for some alphas only.
     """
-    low, high = alphas.MEASURED
-    if not alphas.learnable(config.fusion):
+    low, high = MEASURED
+    if not learnable(config.fusion):
         return usual, usual
     return (low, high) if has_floor(config, ready, config.fusion) and low <= usual <= high else (0.0, 1.0)
 
@@ -144,9 +139,9 @@ def _judgements(searcher: Searcher, scope: Scope) -> Flow[list[Judgement]]:
 
 def unlearn(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[bool]:
     """Take back what was learned; the feedback stays. False if nothing was learned."""
-    found = yield from learned.exists(searcher.ready, scope)
+    found = yield from exists(searcher.ready, scope)
     if found:
-        yield from calls.delete(searcher.ready.collection, only([learned.row_id(scope)]))
+        yield from calls.delete(searcher.ready.collection, only([row_id(scope)]))
         keeper.forget_vocabulary(scope.user)
     return found
 

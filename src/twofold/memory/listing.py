@@ -5,28 +5,36 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
-from typing import Any
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any, Literal
 
 from qdrant_client import models
 
+from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
+from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
 from twofold.engine.requests import Probe, newest_found
 from twofold.errors import InvalidQuery
-from twofold.filters import Node
-from twofold.filters.nodes import Between, Not
+from twofold.filters import AnyOf, Between, Node, Not
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
-from twofold.memory.ids import is_memory_id
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryStats
-from twofold.memory.keeper import Keeper
+from twofold.memory import writing
+from twofold.memory.items import MemoryItem, MemoryPage, MemoryStats, is_memory_id
 from twofold.memory.layout import as_moment, damage, to_item
+from twofold.memory.recall import between, moment
 from twofold.memory.scope import Scope, Shelf
+from twofold.memory.state import Keeper
+from twofold.memory.writing import Draft
+from twofold.ranking.names import split
 from twofold.results import Problem
+from twofold.text import clean_query
+
+# --- Memories by id, in order of time, and in numbers ---
 
 _MOST = 10_000
 _AT_ONCE = 256
@@ -54,7 +62,7 @@ def newest(
         where = models.Filter(must=[where], must_not=[models.HasIdCondition(has_id=list(seen))])
     stored, page = yield from _readable_page(ready, where, limit, probe)
     undated = (yield from _undated(ready, scope, shelves, conditions)) if after is None else []
-    items, problems = split([*page, *undated])
+    items, problems = split_readable([*page, *undated])
     more = _cursor(page, moment, seen) if len(stored) > len(page) else None
     return MemoryPage(tuple(sorted(items, key=newest_first)), more, problems)
 
@@ -115,7 +123,7 @@ def newest_first(item: MemoryItem) -> tuple[float, str]:
     return (-item.created.timestamp() if item.created else 0.0, item.id)
 
 
-def split(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
+def split_readable(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
     """Rows that can be read, and what is wrong with the others."""
     wrong = [(row, damage(row)) for row in rows]
     items = [to_item(row) for row, said in wrong if said is None]
@@ -184,5 +192,69 @@ def stats(ready: Ready, scope: Scope, *, verify: bool) -> Flow[MemoryStats]:
         trust=dict(tables["trust"]),
         without_meaning=lacking[DENSE],
         without_words=lacking[SPARSE],
-        problems=split(rows)[1],
+        problems=split_readable(rows)[1],
     )
+
+
+# --- The daily log: lines in order of time, apart from the memories ---
+
+_notes = logging.getLogger("twofold.memory")
+
+LOG: Literal["log"] = "log"
+
+
+def log(searcher: Searcher, keeper: Keeper, scope: Scope, written: Draft) -> Flow[str]:
+    """Write a line. The same line at another moment is another line."""
+    item = writing.fresh(scope, written, LOG)
+    moment = item.created.isoformat() if item.created else ""
+    item = replace(item, id=scope.identity(LOG, [item.content_hash, moment]))
+    encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
+    yield from writing.put(searcher.ready, encoded, LOG)
+    keeper.count(added=1)
+    return item.id
+
+
+def logs(
+    searcher: Searcher,
+    keeper: Keeper,
+    scope: Scope,
+    query: str | None,
+    day: Any,
+    since: Any,
+    until: Any,
+    limit: int,
+    after: str | None,
+) -> Flow[MemoryPage]:
+    """Lines, newest first; with a query, those that have a word of it."""
+    conditions = [between("created", since, until), _on(day)]
+    if query is None:
+        return (yield from newest(searcher.ready, scope, (LOG,), conditions, limit, after))
+    if not isinstance(query, str):
+        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
+    check_limit(limit)
+    text, _ = clean_query(query, keeper.search.max_query_chars)
+    probe = yield from _probe(searcher.ready, text)
+    if probe is None:  # the words that are stored to compare mistyped ones with
+        conditions.append(AnyOf("words", tuple(split(text))))
+    elif isinstance(probe.vector, Sparse) and not probe.vector.indices:
+        return MemoryPage(())
+    return (yield from newest(searcher.ready, scope, (LOG,), conditions, limit, after, probe))
+
+
+def _probe(ready: Ready, text: str) -> Flow[Probe | None]:
+    """The words of a query as the lexical leg knows them; None where it can't be used."""
+    try:
+        if not ready.no_lexical:
+            return Probe("lexical", (yield Work(lambda: ready.sparse.embed_query(text))))
+    except Exception as error:  # whatever a model raises, lines can be found without it
+        _notes.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
+    return None
+
+
+def _on(day: Any) -> Node | None:
+    return None if day is None else between("created", *_bounds(day))
+
+
+def _bounds(day: Any) -> tuple[Any, Any]:
+    start = moment(day, "day").replace(hour=0, minute=0, second=0, microsecond=0)
+    return start, start + timedelta(days=1, microseconds=-1)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from twofold.errors import ConfigError
-from twofold.filters import Node
-from twofold.filters.nodes import All, AnyOf, Equals
+from twofold.filters import All, AnyOf, Equals, Node
 from twofold.text import find_surrogate
 
 Shelf: TypeAlias = Literal["memory", "superseded", "log", "feedback", "learned"]

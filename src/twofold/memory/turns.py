@@ -21,15 +21,14 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
-from twofold.filters import Node
-from twofold.filters.nodes import Between, Not, Present
+from twofold.filters import Between, Node, Not, Present
 from twofold.index.searching import Searcher
 from twofold.index.writing import encode_sparse
 from twofold.memory import writing
 from twofold.memory.items import MemoryItem, Remembered
-from twofold.memory.keeper import Keeper
 from twofold.memory.layout import MOST, as_moment, content_hash, damage, to_item
 from twofold.memory.scope import MEMORIES, Scope
+from twofold.memory.state import Keeper
 from twofold.memory.writing import Encoded
 
 log = logging.getLogger("twofold.memory")

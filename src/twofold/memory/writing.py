@@ -15,15 +15,15 @@ from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow
 from twofold.engine.layout import Stored, from_point, to_point
 from twofold.errors import CollectionMismatch, InvalidDocument, MemoryDamaged, MemoryNotFound
-from twofold.filters import Node
-from twofold.filters.nodes import AnyOf, Not, Present
+from twofold.filters import AnyOf, Node, Not, Present
 from twofold.index.opening import Ready
 from twofold.index.writing import encode_dense, encode_sparse
 from twofold.memory.config import MemoryConfig, check_trust
-from twofold.memory.ids import is_memory_id
-from twofold.memory.items import TRUST, MemoryItem
+from twofold.memory.items import TRUST, MemoryItem, is_memory_id
 from twofold.memory.layout import as_importance, as_moment, as_tags, content_hash, damage, to_item, to_record
 from twofold.memory.scope import MEMORIES, Scope, Shelf
+
+# --- Storing memories: check, encode, find what is already there, write ---
 
 _SPARE_IDS = 8
 _PEOPLE = ("user", "system")

@@ -1,45 +1,253 @@
-"""`recall`: what the query names, what it may mean, one search with all signals, and what to note about it."""
+"""What a recall is asked for, and its conditions as filters."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-from twofold.encoders import bundled
+from twofold.encoders import models
 from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
 from twofold.engine.flow import Flow, Work
-from twofold.engine.layout import Stored
+from twofold.engine.layout import Stored, from_point
 from twofold.engine.requests import Ask, Probe
-from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
-from twofold.filters import Node
-from twofold.fusion import Auto, Circumstances, LegName, Strategy
-from twofold.fusion.base import shares
+from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
+from twofold.filters import All, AnyOf, Between, Node
 from twofold.index.opening import Ready
-from twofold.index.queries import Extras, Floor, Query, check_query, check_text
+from twofold.index.queries import HINTED, Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher
-from twofold.memory import alpha as alphas
-from twofold.memory import listing, substring, writing
-from twofold.memory.alpha import Alpha
-from twofold.memory.asked import Recall, conditions
-from twofold.memory.config import MemoryConfig
-from twofold.memory.items import MemoryHit, MemoryItem, MemoryPage, MemoryResult
-from twofold.memory.keeper import Keeper, stemmer
-from twofold.memory.layout import Screen, lexical_text, to_item
-from twofold.memory.learned import Learned
+from twofold.memory import listing, writing
+from twofold.memory.config import MemoryConfig, check_trust
+from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryPage, MemoryResult
+from twofold.memory.layout import Screen, as_moment, as_tags, condition, damage, lexical_text, to_item
 from twofold.memory.scope import MEMORIES, Scope, Shelf
-from twofold.memory.vocabulary import Vocabulary
-from twofold.results import Hit, SearchResult
-from twofold.signals import Lexicon, Named, Signals, match_tags
-from twofold.signals.matching import Stemmer, split, terms
-from twofold.signals.typos import Words, corrections
+from twofold.memory.state import Keeper, Learned, Vocabulary, stemmer
+from twofold.ranking.fusion import LONGER, PROSE, Auto, Circumstances, LegName, Strategy, Weighted, shares, usual_alpha
+from twofold.ranking.names import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
+from twofold.ranking.signals import Named, Signals
+from twofold.results import Explanation, Hit, Problem, SearchResult
 from twofold.text import says_something
+
+# --- What a recall is asked for, and its conditions as filters ---
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What `recall` was asked for."""
+
+    query: str
+    k: int | None = None
+    offset: int = 0
+    types: Sequence[str] | str | None = None
+    tags: Sequence[str] | str | None = None
+    match: str = "any"
+    filter: Mapping[str, Any] | None = None
+    alpha: float | None = None
+    fusion: Any = None
+    depth: int | None = None
+    min_score: float | None = None
+    since: Any = None
+    until: Any = None
+    min_trust: str | None = None
+    explain: bool = False
+    signals: bool = True
+    learned: bool = True
+    shelf: Shelf = "memory"
+
+
+def conditions(asked: Recall, config: MemoryConfig | None, lexicon: Lexicon | None = None) -> list[Node | None]:
+    """What was asked for besides the query, as filters."""
+    trust = asked.min_trust or (config.min_trust if config else None)
+    types = _names(asked.types, "types")
+    return [
+        AnyOf("type", types) if types else None,
+        _tag_filter(asked.tags, asked.match, lexicon),
+        condition(asked.filter),
+        between("created", asked.since, asked.until),
+        None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
+    ]
+
+
+def _tag_filter(tags: Sequence[str] | str | None, match: str, lexicon: Lexicon | None) -> Node | None:
+    """One of the tags, or all of them, each in any spelling that the memories have."""
+    if match not in ("any", "all"):
+        raise InvalidQuery(f"match must be 'any' or 'all', got {match!r}")
+    wanted = [_spellings(tag, lexicon) for tag in _names(tags, "tags")]
+    if not wanted:
+        return None
+    if match == "any":
+        return AnyOf("tags", tuple(dict.fromkeys(each for spellings in wanted for each in spellings)))
+    return All(tuple(AnyOf("tags", spellings) for spellings in wanted))
+
+
+def _spellings(tag: str, lexicon: Lexicon | None) -> tuple[str, ...]:
+    known = lexicon.spellings("tags", tag) if lexicon is not None else ()
+    return tuple(dict.fromkeys([tag, *map(str, known)]))
+
+
+def _names(given: Sequence[str] | str | None, what: str) -> tuple[str, ...]:
+    try:
+        return as_tags(given)
+    except ValueError as error:
+        raise InvalidQuery(f"{what}: {error}") from error
+
+
+def between(field: str, since: Any, until: Any) -> Node | None:
+    """A condition on a date; None if no bound is given."""
+    if since is None and until is None:
+        return None
+    low = None if since is None else moment(since, "since")
+    return Between(field, gte=low, lte=None if until is None else latest(until))
+
+
+def latest(until: Any) -> datetime:
+    """The last moment that is meant by "until": a day is over when it ends."""
+    last = moment(until, "until")
+    return last + timedelta(days=1, microseconds=-1) if _is_day(until) else last
+
+
+def _is_day(value: Any) -> bool:
+    if not isinstance(value, str):
+        return not isinstance(value, datetime)
+    try:
+        date.fromisoformat(value.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def moment(value: Any, name: str) -> datetime:
+    """A bound of a search in time."""
+    try:
+        return as_moment(value, name)
+    except ValueError as error:
+        raise FilterError(str(error)) from error
+
+
+# --- How much meaning counts where nobody said: it depends on the fusion, the language and the number of memories ---
+
+MEASURED = (0.1, 0.45)
+"""The least and the greatest alpha that there is a floor for."""
+_MOSTLY = 0.5
+# (fewer than so many memories, alpha), the last for all others. For `auto` the best alpha was the same at every size
+# from 100 to 10,000 texts: it depends on what the texts are, not on how many there are.
+_WEIGHTED = ((500.0, 0.5), (5000.0, 0.7), (float("inf"), 0.8))
+
+
+@dataclass(frozen=True, slots=True)
+class Alpha:
+    """A share for meaning; None leaves it to the fusion's own weights. `reason` is for people to read."""
+
+    value: float | None
+    reason: str
+
+
+def adapts(fusion: Any) -> bool:
+    """The fusion was named, not made with weights of its own."""
+    return fusion == "auto" or (isinstance(fusion, Auto) and not fusion.chosen)
+
+
+def fusion_name(fusion: Any) -> str:
+    """What a fusion is called, given by name or as a value."""
+    return fusion.name if isinstance(fusion, Strategy) else str(fusion)
+
+
+def learnable(fusion: Any) -> bool:
+    """Alpha is ours to choose: the fusion has no weights that somebody gave it, nor a way of its own to weigh."""
+    return adapts(fusion) or _by_size(fusion)
+
+
+def _by_size(fusion: Any) -> bool:
+    return bool(fusion == "weighted" or fusion == Weighted())
+
+
+def adaptive(fusion: Any, memories: int, to: Circumstances) -> Alpha:
+    """What suits a collection like this."""
+    if adapts(fusion):
+        return Alpha(usual_alpha(to), _reason(to))
+    if _by_size(fusion):
+        value = next(alpha for size, alpha in _WEIGHTED if memories < size)
+        return Alpha(value, f"adapted to {memories:,} memories")
+    return Alpha(None, "the weights of the fusion")
+
+
+def _reason(to: Circumstances) -> str:
+    if to.strange > _MOSTLY:
+        return "the dense model doesn't know the collection's language"
+    if to.strange:
+        return f"the dense model doesn't know the language of {to.strange:.0%} of what is stored"
+    if to.code:
+        return f"{to.code:.0%} of what is stored is code" + (", and so is the query" if to.asked_in_code else "")
+    return "what measures best for `auto`, at any number of memories"
+
+
+def score_floor(alpha: Alpha, memories: int, *, strange: float = 0.0, corrected: float = 0.0) -> Floor | None:
+    """What off-topic queries stay under; None where it hasn't been measured.
+
+    It grows with the collection: the more words there are the rarer each of them is, and the more texts there are the
+    nearer is the nearest. What a rare word counts grows with the logarithm of their number, so the score does too; the
+    more meaning counts the less there is of it. A score that words make is no measure for a short memory that says the
+    same in other words, so a cosine that unrelated texts seldom have is enough by itself, unless most memories are in a
+    language that is `strange` to the model: there every cosine is high. `benchmarks/quality/floor.py` measures what it
+    keeps and turns away. A question from the same field whose answer isn't there mostly stays above it.
+
+    `corrected` is the share of the query's words that a correction was found for: it scores less by as much, since the
+    words that were meant count less, and both they and the mistyped ones are terms.
+    """
+    if alpha.value is None or not MEASURED[0] <= alpha.value <= MEASURED[1] or not memories:
+        return None
+    score = (0.055 - 0.05 * max(0.0, alpha.value - PROSE)) * math.log10(memories)
+    cosine = None if strange > _MOSTLY else 0.30 + 0.06 * math.log10(max(memories, 100) / 100)
+    return Floor(score * (1 - (1 - HINTED) * corrected) / (1 + corrected) ** LONGER, cosine)
+
+
+def share_corrected(query: str, meant: Mapping[str, str], stem: Stemmer) -> float:
+    """Of the words that count in a query, the share that a correction was found for."""
+    if not meant:
+        return 0.0
+    counting = {found for word in split(query) if (found := stem(word)) is not None}
+    return min(1.0, len(meant) / max(1, len(counting)))
+
+
+# --- The last resort: the query as it stands, looked for in the texts ---
+
+_PAGE = 256
+
+
+def search(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow[SearchResult]:
+    """Every memory that contains the query, the newest first; what was found before, if there is none."""
+    wanted = fold(query.text.strip())
+    rows: list[Stored] = []
+    offset: Any = None
+    while True:
+        points, offset = yield from calls.page(ready.collection, compile_filter(where), _PAGE, offset)
+        rows += [stored for stored in map(from_point, points) if wanted in fold(stored.text)]
+        if offset is None:
+            break
+    if not rows:
+        return found
+    rows.sort(key=lambda stored: str(stored.metadata.get("updated", "")), reverse=True)
+    wrong = {stored.id: damage(stored) for stored in rows}
+    fit = [stored for stored in rows if wrong[stored.id] is None][query.offset : query.need]
+    why = Explanation("text", None, None, 0.0, None, None, 0.0, (), 1.0) if query.explain else None
+    reason = "no word matched, so the query was looked for as a part of the texts"
+    return replace(
+        found,
+        mode="text",
+        hits=tuple(Hit(stored.id, stored.text, 1.0, 1.0, stored.metadata, why) for stored in fit),
+        degraded="; ".join(filter(None, [found.degraded, reason])),
+        problems=tuple(Problem(identity, said) for identity, said in wrong.items() if said is not None),
+    )
+
+
+# --- `recall`: what the query names, what it may mean, one search with all signals, and what to note about it ---
 
 log = logging.getLogger("twofold.memory")
 
@@ -79,7 +287,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     query = replace(query, extras=extras, explain=asked.explain or watched)
     found = yield from searcher.search(query)
     if query.text and query.k and not extras.tally.ranked and config.text_fallback:
-        found = yield from substring.search(searcher.ready, query, where, found)
+        found = yield from search(searcher.ready, query, where, found)
     memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
     found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
     result = _result(found, memories, asked, chosen, signals.named, meant)
@@ -273,8 +481,8 @@ def _floor(
 ) -> Floor | None:
     if not has_floor(config, ready, _fusion(asked, config)):
         return None
-    corrected = alphas.share_corrected(asked.query, meant, stemmer(ready))
-    least = alphas.floor(chosen, known.memories, strange=to.strange, corrected=corrected)
+    corrected = share_corrected(asked.query, meant, stemmer(ready))
+    least = score_floor(chosen, known.memories, strange=to.strange, corrected=corrected)
     if least is None or chosen.value is None:
         return None
     return replace(least, score=least.score + (1 - chosen.value) * _in_common(asked.query, signals, stemmer(ready)))
@@ -296,7 +504,7 @@ def _in_common(query: str, signals: Signals, stem: Stemmer) -> float:
 
 def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
     """A floor is wanted, and it was measured for this model and fusion; for which alphas, `alphas.floor` knows."""
-    measured = not config.type_alpha and ready.dense.name == bundled.NAME and alphas.adapts(fusion)
+    measured = not config.type_alpha and ready.dense.name == models.BUNDLED and adapts(fusion)
     return config.min_score == "auto" and measured
 
 
@@ -324,11 +532,11 @@ def _alpha(
     if config.alpha is not None:
         return Alpha(config.alpha, config.alpha_reason)
     fusion = _fusion(asked, config)
-    if learned is not None and alphas.learnable(fusion) and alphas.name(fusion) == learned.fusion:
+    if learned is not None and learnable(fusion) and fusion_name(fusion) == learned.fusion:
         return Alpha(learned.alpha, learned.reason)
-    if tuned is not None and alphas.adapts(fusion):
+    if tuned is not None and adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
-    return alphas.adaptive(fusion, known.memories, to)
+    return adaptive(fusion, known.memories, to)
 
 
 def _result(

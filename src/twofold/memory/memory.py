@@ -1,41 +1,136 @@
-"""The facade: every operation defined once, with a blocking and an awaited method."""
+"""One definition, two methods: the same operation blocking and awaited."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from twofold.config import CollectionSettings
-from twofold.errors import InvalidQuery
-from twofold.fusion import FusionLike
+from twofold.engine import calls
+from twofold.engine.flow import Flow
+from twofold.engine.layout import initial_indexes
+from twofold.errors import ConfigError, InvalidQuery
 from twofold.index.hybrid import HybridIndex
-from twofold.index.progress import ProgressLike, reporting
-from twofold.memory import (
-    backfilling,
-    forgetting,
-    learning,
-    listing,
-    logs,
-    opening,
-    recalling,
-    remembering,
-    turns,
-    writing,
-)
-from twofold.memory.asked import Recall
-from twofold.memory.config import MemoryConfig, changed
-from twofold.memory.ids import plain, several
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered
-from twofold.memory.keeper import Keeper
-from twofold.memory.learned import Learned
+from twofold.index.searching import Searcher
+from twofold.index.writing import ProgressLike, reporting
+from twofold.memory import forgetting, learning, listing, recall, remembering, turns, writing
+from twofold.memory.config import KNOWLEDGE, MemoryConfig, changed, settle_config
+from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, plain, several
+from twofold.memory.layout import INDEXES, field_path
+from twofold.memory.recall import Recall
 from twofold.memory.scope import MEMORIES, Scope, Shelf
+from twofold.memory.state import Keeper, Learned
 from twofold.memory.turns import Turn
-from twofold.memory.twins import Op, awaiting, blocking
-from twofold.tuning import Pair
+from twofold.ranking.fusion import FusionLike
+from twofold.ranking.tuning import Pair
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
+
+# --- One definition, two methods: the same operation blocking and awaited ---
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Op: TypeAlias = Callable[[Searcher], Flow[T]]
+"""What a method does, once there is an open collection to do it on."""
+
+
+def blocking(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concatenate[Memory, P], T]:
+    """The method that waits."""
+
+    @functools.wraps(make)
+    def method(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.index.perform(make(self, *args, **kwargs))
+
+    _introduce(method, make, "")
+    return method
+
+
+def awaiting(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]]:
+    """The method that is awaited."""
+
+    @functools.wraps(make)
+    async def method(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.index.aperform(make(self, *args, **kwargs))
+
+    _introduce(method, make, "a")
+    return method
+
+
+def _introduce(method: Any, make: Callable[..., Any], prefix: str) -> None:
+    """Under its public name, with what it really returns."""
+    name = make.__name__.lstrip("_")
+    method.__name__, method.__qualname__ = f"{prefix}{name}", f"Memory.{prefix}{name}"
+    make.__qualname__ = f"Memory.{name}"  # Python's own errors about arguments name it
+    signature = inspect.signature(make)
+    returned = str(signature.return_annotation).removeprefix("Op[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)
+    if prefix:
+        method.__doc__ = f"`{name}` without blocking the event loop."
+
+
+# --- Opening a memory: settings, scope, and the indexes that its fields need ---
+
+KINDS = ("memories", "knowledge")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be opened."""
+
+    scope: Scope
+    collection: str
+    config: MemoryConfig
+    settings: CollectionSettings
+
+
+def plan_opening(
+    user: str,
+    agent: str | None,
+    session: str | None,
+    kind: str,
+    collection: str | None,
+    config: MemoryConfig | None,
+    settings: CollectionSettings | None,
+) -> Plan:
+    """Check what was asked for, before anything is opened."""
+    if kind not in KINDS:
+        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    settled = settle_config(config, KNOWLEDGE if kind == "knowledge" else {})
+    given = settings or CollectionSettings()
+    declared = {field_path(name): index for name, index in settled.fields.items()}
+    indexes = {**declared, **INDEXES, **given.payload_indexes}
+    return Plan(
+        Scope(user, agent, session), collection or kind, settled, given.model_copy(update={"payload_indexes": indexes})
+    )
+
+
+def complete(searcher: Searcher, settings: CollectionSettings) -> Flow[None]:
+    """Create the indexes that a collection from before lacks."""
+    ready = searcher.ready
+    if not ready.engine.indexes:
+        return
+    for key, schema in initial_indexes(settings).items():
+        if key not in ready.schema.indexed:
+            yield from calls.create_index(ready.collection, key, schema, wait=True)
+
+
+@contextmanager
+def closed_on_error(index: HybridIndex) -> Iterator[None]:
+    """An index that can't be used doesn't stay open."""
+    try:
+        yield
+    except BaseException:
+        index.close()
+        raise
+
+
+# --- The facade: every operation defined once, with a blocking and an awaited method ---
 
 Kind = Literal["memories", "knowledge"]
 
@@ -88,14 +183,14 @@ class Memory:
             settings: How a new collection is laid out.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        plan = opening.plan(user, agent, session, kind, collection, config, settings)
+        plan = plan_opening(user, agent, session, kind, collection, config, settings)
         index = HybridIndex.open(
             location, plan.collection, dense=dense, sparse=sparse, language=language, settings=plan.settings, **options
         )
         memory = cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
         if not index.awaited_only:
-            with opening.closed_on_error(index):
-                index.perform(lambda searcher: opening.complete(searcher, plan.settings))
+            with closed_on_error(index):
+                index.perform(lambda searcher: complete(searcher, plan.settings))
         return memory
 
     @classmethod
@@ -116,12 +211,12 @@ class Memory:
         **options: Any,
     ) -> Memory:
         """`open` without blocking the event loop."""
-        plan = opening.plan(user, agent, session, kind, collection, config, settings)
+        plan = plan_opening(user, agent, session, kind, collection, config, settings)
         index = await HybridIndex.aopen(
             location, plan.collection, dense=dense, sparse=sparse, language=language, settings=plan.settings, **options
         )
-        with opening.closed_on_error(index):
-            await index.aperform(lambda searcher: opening.complete(searcher, plan.settings))
+        with closed_on_error(index):
+            await index.aperform(lambda searcher: complete(searcher, plan.settings))
         return cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
@@ -134,7 +229,7 @@ class Memory:
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        plan = opening.plan(*self._whose(), "knowledge", collection, config, None)
+        plan = plan_opening(*self._whose(), "knowledge", collection, config, None)
         return Memory(self._keeper.beside(collection, plan.config, plan.settings), plan.scope, "knowledge")
 
     @property
@@ -303,7 +398,7 @@ class Memory:
 
         `stats()` counts those that lack one: they were written by another program, or before the collection had both.
         """
-        return lambda s: backfilling.backfill(s, self._keeper, self._scope)
+        return lambda s: remembering.backfill(s, self._keeper, self._scope)
 
     backfill = blocking(_backfill)
     abackfill = awaiting(_backfill)
@@ -377,14 +472,14 @@ class Memory:
             explain, signals,
         )  # fmt: skip
         counts = self.config.touch if touch is None else touch
-        return lambda s: recalling.recall_and_touch(s, self._keeper, self._scope, asked, touch=counts)
+        return lambda s: recall.recall_and_touch(s, self._keeper, self._scope, asked, touch=counts)
 
     recall = blocking(_recall)
     arecall = awaiting(_recall)
 
     def _similar(self, id: str, k: int = 5) -> Op[MemoryResult]:
         """The memories nearest in meaning to one of them, by vector alone."""
-        return lambda s: recalling.similar(s, self._keeper, self._scope, plain(id), k)
+        return lambda s: recall.similar(s, self._keeper, self._scope, plain(id), k)
 
     similar = blocking(_similar)
     asimilar = awaiting(_similar)
@@ -398,7 +493,7 @@ class Memory:
 
     def _get(self, id: str) -> Op[MemoryItem | None]:
         """A memory by id; None if this user has none with it."""
-        return lambda s: recalling.get(s, self._keeper, self._scope, plain(id))
+        return lambda s: recall.get(s, self._keeper, self._scope, plain(id))
 
     get = blocking(_get)
     aget = awaiting(_get)
@@ -429,7 +524,7 @@ class Memory:
         """
         asked = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
         shelves: tuple[Shelf, ...] = MEMORIES if superseded else ("memory",)
-        return lambda s: recalling.listed(s, self._keeper, self._scope, shelves, asked, limit, after)
+        return lambda s: recall.listed(s, self._keeper, self._scope, shelves, asked, limit, after)
 
     list = blocking(_list)
     alist = awaiting(_list)
@@ -455,7 +550,7 @@ class Memory:
     ) -> Op[str]:
         """Write a line into the daily log. It is kept apart from the memories: `logs` finds it, `recall` doesn't."""
         written = writing.draft(text, _fields(locals(), _LOGGED))
-        return lambda s: logs.log(s, self._keeper, self._scope, written)
+        return lambda s: listing.log(s, self._keeper, self._scope, written)
 
     log = blocking(_log)
     alog = awaiting(_log)
@@ -480,7 +575,7 @@ class Memory:
             limit: How many at most.
             after: The `next` of the page before.
         """
-        return lambda s: logs.logs(s, self._keeper, self._scope, query, day, since, until, limit, after)
+        return lambda s: listing.logs(s, self._keeper, self._scope, query, day, since, until, limit, after)
 
     logs = blocking(_logs)
     alogs = awaiting(_logs)

@@ -1,0 +1,326 @@
+"""The dense model that comes with the package: all-MiniLM-L6-v2, int8, 384 dimensions."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from http.client import HTTPException
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from twofold.encoders.base import DenseEncoder, Sparse, SparseEncoder, Vectors, check_dense
+from twofold.encoders.bm25 import BM25
+from twofold.errors import ConfigError, EncoderError, ModelUnavailable
+
+if TYPE_CHECKING:
+    from fastembed import SparseTextEmbedding, TextEmbedding
+
+# --- The dense model that comes with the package: all-MiniLM-L6-v2, int8, 384 dimensions ---
+
+BUNDLED = "all-MiniLM-L6-v2-int8"
+DIM = 384
+_FOLDER = Path(__file__).with_name("minilm")
+_loading = Lock()
+
+
+def encoder() -> DenseEncoder:
+    """The bundled model. Its weights are read at the first text, not before."""
+    return DenseEncoder(
+        name=BUNDLED,
+        dim=DIM,
+        by_name=True,
+        languages=frozenset({"english"}),
+        background=0.2,
+        embed_documents=_embed_documents,
+        embed_query=_embed_query,
+    )
+
+
+def _embed_documents(texts: Sequence[str]) -> Vectors:
+    """One by one: the 8-bit model scales its numbers by the batch, so a text's vector would depend on its neighbours.
+
+    On a CPU that is as quick as any batch, since nothing is padded.
+    """
+    vectors = list(_model().embed(texts, batch_size=1))
+    return np.asarray(vectors, dtype=np.float32).reshape(len(texts), DIM)
+
+
+def _embed_query(text: str) -> Vectors:
+    return np.asarray(next(iter(_model().embed([text]))), dtype=np.float32)
+
+
+def _model() -> TextEmbedding:
+    with _loading:  # lru_cache alone lets several threads build the model at once
+        return _load_bundled()
+
+
+@lru_cache(maxsize=1)
+def _load_bundled() -> TextEmbedding:
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    if not (_FOLDER / "model.onnx").is_file():
+        raise ModelUnavailable(
+            "the bundled model is not in this installation: install the built package (pip install twofold), "
+            "or in a source tree run `pip install -e .`, which fetches it",
+            model=BUNDLED,
+        )
+    if not any(known["model"] == BUNDLED for known in TextEmbedding.list_supported_models()):
+        TextEmbedding.add_custom_model(
+            model=BUNDLED,
+            pooling=PoolingType.MEAN,
+            normalization=True,
+            sources=ModelSource(hf=BUNDLED),
+            dim=DIM,
+            model_file="model.onnx",
+        )
+    return TextEmbedding(BUNDLED, specific_model_path=str(_FOLDER))
+
+
+# --- Models by name, through fastembed: downloaded from the hub once, then read from its cache ---
+
+T = TypeVar("T")
+_HUB = "https://huggingface.co"
+# What goes before a query and before a passage, by the models' own cards; fastembed leaves it to the caller.
+_SEARCHING = "Represent this sentence for searching relevant passages: "
+_PREFIXES = (
+    ("-e5-", ("query: ", "passage: ")),
+    ("nomic-embed-text", ("search_query: ", "search_document: ")),
+    ("bge-small-en", (_SEARCHING, "")),
+    ("bge-base-en", (_SEARCHING, "")),
+    ("bge-large-en", (_SEARCHING, "")),
+    ("mxbai-embed-large", (_SEARCHING, "")),
+    ("snowflake-arctic-embed", (_SEARCHING, "")),
+)
+_PATIENCE = 4.0
+
+
+def dense(name: str) -> DenseEncoder:
+    """A dense model of fastembed's list."""
+    from fastembed import TextEmbedding
+
+    described = _describe(name, TextEmbedding.list_supported_models(), "dense")
+    name, dim = described["model"], int(described["dim"])  # as the list writes it: the name is recorded and compared
+    return from_fastembed(_load(partial(TextEmbedding, name), name), name, dim=dim, by_name=True)
+
+
+def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
+    """A `TextEmbedding` as an encoder; queries and passages get the words in front that the model was trained with."""
+    query, passage = _prefixes(name)
+    return DenseEncoder(
+        name=name,
+        dim=dim,
+        by_name=by_name,
+        embed_documents=lambda texts: list(model.passage_embed([passage + text for text in texts])),
+        embed_query=lambda text: next(iter(model.query_embed(query + text))),
+    )
+
+
+def _prefixes(name: str) -> tuple[str, str]:
+    for family, prefixes in _PREFIXES:
+        if family in name.lower():
+            return prefixes
+    return "", ""
+
+
+class LearnedSparse:
+    """A learned sparse model (SPLADE and the like) of fastembed's list."""
+
+    def __init__(self, model: SparseTextEmbedding, name: str, *, needs_idf: bool = False) -> None:
+        self._model = model
+        self._name = name
+        self.needs_idf = needs_idf
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The model's name decides everything."""
+        return {"model": self._name}
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Sparse]:
+        """Vectors to store."""
+        return [_sorted(vector) for vector in self._model.embed(list(texts))]
+
+    def embed_query(self, text: str) -> Sparse:
+        """A vector to search with."""
+        return _sorted(next(iter(self._model.query_embed(text))))
+
+    def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Empty: such a model matches by expanded terms, not by the words of the query."""
+        return [() for _ in texts]
+
+
+def sparse(name: str) -> LearnedSparse:
+    """A sparse model of fastembed's list."""
+    from fastembed import SparseTextEmbedding
+
+    described = _describe(name, SparseTextEmbedding.list_supported_models(), "sparse")
+    name = described["model"]
+    model = _load(partial(SparseTextEmbedding, name), name)
+    return LearnedSparse(model, name, needs_idf=bool(described.get("requires_idf")))
+
+
+def _sorted(vector: Any) -> Sparse:
+    pairs = sorted(zip(vector.indices.tolist(), vector.values.tolist(), strict=True))
+    return Sparse([i for i, _ in pairs], [v for _, v in pairs])
+
+
+def _describe(name: str, known: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    for model in known:
+        if model["model"].lower() == name.lower():
+            return model
+    raise ConfigError(
+        f"{kind} model {name!r} is not one that fastembed knows: fastembed's list_supported_models() has them "
+        f"all, or pass an embedding object of your own as {kind}="
+    )
+
+
+def _load(build: Callable[..., T], name: str) -> T:
+    """From the cache if it is there; otherwise from the hub, if that answers at all.
+
+    Asked for a model with no network, fastembed tries for most of a minute. So the hub is
+    asked for one sign of life first.
+    """
+    try:
+        return build(local_files_only=True)
+    except Exception as error:  # fastembed raises many kinds when a cached file is missing
+        missing = error
+    reason = _hub_silence()
+    if reason is None:
+        try:
+            return build()
+        except Exception as error:
+            reason = str(error)
+    raise ModelUnavailable(
+        f"model {name!r} is not in the local cache and could not be downloaded ({reason}). Connect once and open "
+        "it again, or copy fastembed's cache folder (FASTEMBED_CACHE_PATH) from a machine that has it, or leave "
+        "the model out to use the bundled one.",
+        model=name,
+    ) from missing
+
+
+def _hub_silence() -> str | None:
+    """Why the hub can't be reached, or None if it answers (with whatever status)."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
+        return "HF_HUB_OFFLINE is set"
+    hub = os.environ.get("HF_ENDPOINT") or _HUB
+    try:
+        request = urllib.request.Request(hub, method="HEAD")  # noqa: S310 - the user's own hub setting
+        urllib.request.urlopen(request, timeout=_PATIENCE).close()  # noqa: S310
+    except urllib.error.HTTPError:
+        return None
+    except (OSError, ValueError, HTTPException) as error:
+        return f"{hub} does not answer: {getattr(error, 'reason', error)}"
+    return None
+
+
+# --- What may be passed as `dense=`, and how it becomes an encoder ---
+
+_PROBE = "dimension"
+
+
+def resolve_dense(model: Any) -> DenseEncoder:
+    """An encoder from a name or from anything that embeds; None is the bundled model.
+
+    Objects are told apart by their methods, so that no framework is imported here.
+    """
+    if model is None or model == BUNDLED:
+        return encoder()
+    if isinstance(model, DenseEncoder):
+        return model
+    if isinstance(model, str):
+        return dense(model)
+    for methods, adapt in _ADAPTERS:
+        if all(callable(getattr(model, method, None)) for method in methods):
+            return adapt(model)
+    raise ConfigError(
+        f"dense= got a {type(model).__name__}: give a model name, a LangChain or LlamaIndex embedding, a fastembed "
+        "TextEmbedding, or any object with embed_documents(texts) and embed_query(text)"
+    )
+
+
+def measure(encoder: DenseEncoder) -> int:
+    """The dimension of an encoder: what it says, or what one text shows."""
+    if encoder.dim is not None:
+        return encoder.dim
+    try:
+        vector = np.asarray(encoder.embed_query(_PROBE), dtype=np.float32)
+    except Exception as error:
+        raise EncoderError(f"{encoder.name} failed on its first text: {error}") from error
+    return int(check_dense(vector[None, ...], 1, None, encoder.name).shape[1])
+
+
+def _langchain_like(model: Any) -> DenseEncoder:
+    return DenseEncoder(
+        name=_name(model),
+        embed_documents=lambda texts: model.embed_documents(list(texts)),
+        embed_query=model.embed_query,
+        aembed_documents=_coroutine(model, "aembed_documents", list),
+        aembed_query=_coroutine(model, "aembed_query", str),
+    )
+
+
+def _llamaindex_like(model: Any) -> DenseEncoder:
+    return DenseEncoder(
+        name=_name(model),
+        embed_documents=lambda texts: model.get_text_embedding_batch(list(texts)),
+        embed_query=model.get_query_embedding,
+        aembed_documents=_coroutine(model, "aget_text_embedding_batch", list),
+        aembed_query=_coroutine(model, "aget_query_embedding", str),
+    )
+
+
+def _fastembed_like(model: Any) -> DenseEncoder:
+    return from_fastembed(model, str(getattr(model, "model_name", _name(model))))
+
+
+_ADAPTERS: tuple[tuple[tuple[str, ...], Callable[[Any], DenseEncoder]], ...] = (
+    (("embed_documents", "embed_query"), _langchain_like),
+    (("get_text_embedding_batch", "get_query_embedding"), _llamaindex_like),
+    (("passage_embed", "query_embed"), _fastembed_like),
+)
+
+
+def _coroutine(model: Any, method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]] | None:
+    function = getattr(model, method, None)
+    if not inspect.iscoroutinefunction(function):
+        return None
+    return lambda value: function(convert(value))
+
+
+def _name(model: Any) -> str:
+    """Class and model name: what must agree when a collection is opened again."""
+    kind = type(model).__qualname__
+    for attribute in ("model_name", "model", "name"):
+        value = getattr(model, attribute, None)
+        if isinstance(value, str) and value:
+            return f"{kind}:{value}"
+    return kind
+
+
+# --- What may be passed as `sparse=`, and how it becomes an encoder ---
+
+_METHODS = ("embed_documents", "embed_query", "matched_words")
+
+
+def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
+    """An encoder from a name, a `BM25`, or an object with the methods of `SparseEncoder`."""
+    if model is None or model == "bm25":
+        return BM25(language or "english")
+    if language is not None:
+        raise ConfigError("language= is for the built-in BM25: give either sparse= or language=")
+    if isinstance(model, str):
+        return sparse(model)
+    if all(callable(getattr(model, method, None)) for method in _METHODS):
+        encoder: SparseEncoder = model
+        return encoder
+    raise ConfigError(
+        f"sparse= got a {type(model).__name__}: give a BM25(...), the name of a fastembed sparse model, or an "
+        f"object with settings, needs_idf, {', '.join(_METHODS)}"
+    )
