@@ -13,7 +13,7 @@ from tests.memory.scenarios import Store, texts
 from tests.memory.test_scenarios_floor import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
 from twofold import Memory, MemoryConfig
 from twofold.engine.connection import EmbeddedConnection
-from twofold.engine.flow import Call
+from twofold.flow import Call
 from twofold.memory.recall import build_signals
 
 QUIET = MemoryConfig(touch=False)

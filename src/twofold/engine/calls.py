@@ -7,8 +7,8 @@ from typing import Any
 
 from qdrant_client import models
 
-from twofold.engine.flow import Call, Flow
 from twofold.engine.layout import DENSE, Found, NewPoint, to_struct
+from twofold.flow import Call, Flow
 
 
 def for_client(call: Call) -> Mapping[str, Any]:

@@ -23,8 +23,8 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 from twofold.embedded import AsyncEmbeddedClient, BadRequest, EmbeddedClient, check_options, embedded_client
 from twofold.engine.calls import for_client
 from twofold.engine.faults import Attempts, translated
-from twofold.engine.flow import Call, Caller
 from twofold.errors import CollectionNotFound, ConfigError, IndexClosed
+from twofold.flow import Call, Caller
 
 # --- From a location to something that answers calls: a path, memory, a URL, or the user's own client ---
 

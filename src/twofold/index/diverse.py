@@ -12,8 +12,8 @@ import numpy.typing as npt
 from twofold.documents import point_id
 from twofold.encoders.base import Vectors
 from twofold.engine import calls
-from twofold.engine.flow import Flow
 from twofold.errors import InvalidQuery
+from twofold.flow import Flow
 from twofold.index.opening import Ready
 from twofold.index.queries import Query
 from twofold.index.searching import Searcher

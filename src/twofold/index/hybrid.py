@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
 from twofold.engine.connection import AsyncConnection, Connection, connect
-from twofold.engine.flow import Flow, arun, run
 from twofold.errors import IndexClosed, InvalidQuery
+from twofold.flow import Flow, arun, run
 from twofold.index import diverse, tuning, writing
 from twofold.index.opening import Wish, prepare
 from twofold.index.queries import Query, check_query

@@ -17,9 +17,9 @@ import numpy as np
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import DENSE, TEXT_KEY
 from twofold.filters import Node
+from twofold.flow import Flow
 from twofold.text import looks_like_code
 
 _SAMPLE = 200

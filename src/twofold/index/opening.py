@@ -18,10 +18,10 @@ from twofold.encoders.models import BUNDLED, measure, resolve_dense, resolve_spa
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
 from twofold.engine.filters import compile_filter, needed_indexes
-from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, describe, initial_indexes
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node
+from twofold.flow import Flow, Work
 from twofold.index.nature import Nature
 
 # --- Filters on their way to the engine, and the payload indexes that serve them ---

@@ -14,11 +14,11 @@ from qdrant_client import models
 
 from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, blend, check_dense
-from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import Stored
 from twofold.engine.requests import Probe
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
+from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.ranking.fusion import LegName, Strategy, resolve, shares
 from twofold.ranking.signals import Signals

@@ -11,9 +11,9 @@ import numpy as np
 from twofold.documents import point_id
 from twofold.encoders.base import Sparse, check_dense
 from twofold.engine import calls
-from twofold.engine.flow import Flow, Renew, Work
 from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, from_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
+from twofold.flow import Flow, Renew, Work
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
 from twofold.index.writing import Advance, where_node

@@ -13,7 +13,6 @@ from twofold.documents import Document, DocumentLike, Record, check, pair_up, po
 from twofold.embedded import OptimizeProgress
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.flow import Flow, Renew, Work
 from twofold.engine.layout import describe, from_point, to_point
 from twofold.errors import (
     CollectionMismatch,
@@ -26,6 +25,7 @@ from twofold.errors import (
     TwofoldError,
 )
 from twofold.filters import Node, matches_all, parse
+from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Ready
 from twofold.results import IndexInfo
 

@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 
 from twofold import HybridIndex
 from twofold.encoders.base import check_dense
-from twofold.engine.flow import Flow, Work
+from twofold.flow import Flow, Work
 from twofold.index.searching import Searcher
 from twofold.index.writing import encode_dense
 

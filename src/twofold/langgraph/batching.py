@@ -14,10 +14,10 @@ from twofold.config import SearchConfig
 from twofold.documents import Document, point_id
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
 from twofold.filters import All, Between, Node, leaves
+from twofold.flow import Flow
 from twofold.index import writing
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher

@@ -13,10 +13,10 @@ from qdrant_client import models
 from twofold.documents import iso
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, Stored
 from twofold.errors import ConfigError
 from twofold.filters import All, Between, Equals
+from twofold.flow import Flow
 from twofold.index import writing
 from twofold.index.searching import Searcher
 from twofold.langgraph import clock

@@ -10,10 +10,10 @@ from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchC
 
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import metadata_key
 from twofold.errors import InvalidQuery
 from twofold.filters import All, Equals, Node
+from twofold.flow import Flow
 from twofold.index.opening import Ready
 
 PATH = "path"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
 from twofold.config import CollectionSettings, SearchConfig
-from twofold.engine.flow import Flow
 from twofold.errors import ConfigError
+from twofold.flow import Flow
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.langgraph import batching, expiry

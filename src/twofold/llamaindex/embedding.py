@@ -9,7 +9,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 
 from twofold.encoders.base import check_dense
-from twofold.engine.flow import Flow, Work
+from twofold.flow import Flow, Work
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.index.writing import encode_dense

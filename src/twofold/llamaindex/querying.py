@@ -14,10 +14,10 @@ from qdrant_client import models
 from twofold.documents import point_id
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import Stored, from_point
 from twofold.errors import InvalidQuery
 from twofold.filters import parse
+from twofold.flow import Flow
 from twofold.index import diverse
 from twofold.index.hybrid import HybridIndex
 from twofold.index.queries import Query

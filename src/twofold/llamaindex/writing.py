@@ -10,9 +10,9 @@ from llama_index.core.schema import BaseNode, MetadataMode
 from twofold.documents import Record, check
 from twofold.encoders.base import DenseEncoder, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import to_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidDocument
+from twofold.flow import Flow, Renew
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.index.writing import encode_dense, encode_sparse

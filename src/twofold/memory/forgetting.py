@@ -9,10 +9,10 @@ from qdrant_client import models
 
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, Stored, metadata_key
 from twofold.errors import InvalidQuery
 from twofold.filters import AnyOf, Equals, Node, matches_all
+from twofold.flow import Flow
 from twofold.index.searching import Searcher
 from twofold.memory import turns
 from twofold.memory.items import is_memory_id, several

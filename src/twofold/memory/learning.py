@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from twofold.documents import Record
 from twofold.engine import calls
-from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import Stored, to_point
 from twofold.errors import InvalidQuery
+from twofold.flow import Flow, Renew
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.index.writing import only

@@ -16,11 +16,11 @@ from qdrant_client import models
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
 from twofold.engine.requests import Probe, newest_found
 from twofold.errors import InvalidQuery
 from twofold.filters import AnyOf, Between, Node, Not
+from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory import writing

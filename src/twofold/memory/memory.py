@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 
 from twofold.config import CollectionSettings
 from twofold.engine import calls
-from twofold.engine.flow import Flow
 from twofold.engine.layout import initial_indexes
 from twofold.errors import ConfigError, InvalidQuery
+from twofold.flow import Flow
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike, reporting

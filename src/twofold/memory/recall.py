@@ -15,11 +15,11 @@ from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import Stored, from_point
 from twofold.engine.requests import Ask, Probe
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
+from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.queries import HINTED, Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher

@@ -12,10 +12,10 @@ from qdrant_client import models
 
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point
 from twofold.engine.requests import Ask, Probe
 from twofold.errors import InvalidDocument
+from twofold.flow import Flow, Renew
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.index.writing import Advance

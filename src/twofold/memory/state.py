@@ -17,9 +17,9 @@ from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow, Work
 from twofold.engine.layout import from_point, metadata_key
 from twofold.errors import EngineError, EngineUnavailable
+from twofold.flow import Flow, Work
 from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher

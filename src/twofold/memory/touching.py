@@ -15,9 +15,9 @@ from typing import Literal, TypeAlias
 
 from twofold.documents import iso
 from twofold.engine import calls
-from twofold.engine.flow import Flow
 from twofold.engine.layout import METADATA_KEY, from_point, metadata_key
 from twofold.errors import IndexClosed
+from twofold.flow import Flow
 from twofold.index.opening import Ready
 from twofold.memory.layout import MOST
 

@@ -18,10 +18,10 @@ from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow, Renew
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
 from twofold.filters import Between, Node, Not, Present
+from twofold.flow import Flow, Renew
 from twofold.index.searching import Searcher
 from twofold.index.writing import encode_sparse
 from twofold.memory import writing

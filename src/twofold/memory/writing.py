@@ -12,10 +12,10 @@ from twofold.documents import Record, check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
 from twofold.engine.filters import compile_filter
-from twofold.engine.flow import Flow
 from twofold.engine.layout import Stored, from_point, to_point
 from twofold.errors import CollectionMismatch, InvalidDocument, MemoryDamaged, MemoryNotFound
 from twofold.filters import AnyOf, Node, Not, Present
+from twofold.flow import Flow
 from twofold.index.opening import Ready
 from twofold.index.writing import encode_dense, encode_sparse
 from twofold.memory.config import MemoryConfig, check_trust

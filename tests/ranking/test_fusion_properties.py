@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.fusion.rankings import IDS, STRATEGIES, dense_legs, lexical_legs
+from tests.ranking.rankings import IDS, STRATEGIES, dense_legs, lexical_legs
 from twofold.ranking.fusion import Fused, Leg, Strategy
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)

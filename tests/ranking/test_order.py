@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fusion.rankings import IDS
+from tests.ranking.rankings import IDS
 from twofold.ranking.fusion import settle
 
 numbers = st.floats(-50, 50, allow_subnormal=False) | st.sampled_from([0.0, 1.0, 0.1, 1 / 61, 9.999999])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 
-from tests.fusion.rankings import dense_legs, lexical_legs
+from tests.ranking.rankings import dense_legs, lexical_legs
 from twofold.ranking.fusion import Auto, Circumstances, Fusion, Leg, Strategy
 
 FULL = 33 * 2
