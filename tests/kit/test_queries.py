@@ -16,7 +16,7 @@ from tests.kit.engines import Engine, refused
 from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
-from twofold.engine.requests import Ask, Probe
+from twofold.engine.asking import Ask, Probe
 from twofold.ranking.fusion import Auto, Dbsf, Rrf
 
 SEEDS = range(3)
@@ -252,7 +252,7 @@ def fused_scores(fusion: str, near: oracle.Scores, worded: oracle.Scores, terms:
 @pytest.mark.parametrize("fusion", FUSIONS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_requests_of_the_index(library: Shelf, seed: int, fusion: str, depth: int) -> None:
-    """The fused request of twofold.engine.requests with its legs, in one batch, as a search sends them."""
+    """The fused request of twofold.engine.asking with its legs, in one batch, as a search sends them."""
     dense, sparse = questions(seed)
     words = Sparse(tuple(sparse), tuple(sparse.values()))
     probes = [Probe("dense", np.array(dense, dtype=np.float32)), Probe("lexical", words)]

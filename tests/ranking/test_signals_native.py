@@ -13,7 +13,7 @@ import pytest
 
 from tests.memory.faces import MemoryFace, Opener, opening
 from twofold import MemoryConfig
-from twofold.engine.requests import Ask
+from twofold.engine.asking import Ask
 from twofold.memory import recall
 from twofold.ranking.fusion import Auto
 

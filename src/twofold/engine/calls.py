@@ -8,6 +8,8 @@ from typing import Any
 from qdrant_client import models
 
 from twofold.engine.layout import DENSE, Found, NewPoint, to_struct
+from twofold.engine.requests import EngineQuery
+from twofold.engine.to_models import to_request
 from twofold.flow import Call, Flow
 
 
@@ -59,9 +61,12 @@ def upsert(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
     yield Call("upsert", {"collection_name": collection, "points": points, "wait": True})
 
 
-def query(collection: str, requests: Sequence[models.QueryRequest]) -> Flow[list[Sequence[Found]]]:
+def query(
+    collection: str, requests: Sequence[models.QueryRequest] | Sequence[EngineQuery]
+) -> Flow[list[Sequence[Found]]]:
     """Several queries in one request."""
-    found = yield Call("query_batch_points", {"collection_name": collection, "requests": list(requests)})
+    made = [one if isinstance(one, models.QueryRequest) else to_request(one) for one in requests]
+    found = yield Call("query_batch_points", {"collection_name": collection, "requests": made})
     return [response.points for response in found]
 
 

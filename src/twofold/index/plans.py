@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from qdrant_client import models
 
+from twofold.engine.asking import Ask
 from twofold.engine.layout import DENSE, Found, Stored, from_point
-from twofold.engine.requests import Ask
 from twofold.ranking.fusion import Leg, LegName, settle
 from twofold.ranking.signals import Factors, Match
 

@@ -14,8 +14,8 @@ from qdrant_client import models
 
 from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, blend, check_dense
+from twofold.engine.asking import Probe
 from twofold.engine.layout import Stored
-from twofold.engine.requests import Probe
 from twofold.errors import InvalidQuery
 from twofold.filters import Node
 from twofold.flow import Flow, Work

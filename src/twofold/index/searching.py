@@ -10,9 +10,9 @@ from typing import Any
 from qdrant_client import models
 
 from twofold.engine import calls
+from twofold.engine.asking import Ask, Effort, Probe
 from twofold.engine.filters import compile_filter, part_of
 from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
-from twofold.engine.requests import Ask, Effort, Probe
 from twofold.errors import EngineError, EngineUnavailable
 from twofold.filters import Node
 from twofold.flow import Flow, Work

@@ -15,9 +15,9 @@ from qdrant_client import models
 
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
+from twofold.engine.asking import Probe, newest_found
 from twofold.engine.filters import compile_filter
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
-from twofold.engine.requests import Probe, newest_found
 from twofold.errors import InvalidQuery
 from twofold.filters import AnyOf, Between, Node, Not
 from twofold.flow import Flow, Work

@@ -14,9 +14,9 @@ from twofold.encoders import models
 from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
+from twofold.engine.asking import Ask, Probe
 from twofold.engine.filters import compile_filter
 from twofold.engine.layout import Stored, from_point
-from twofold.engine.requests import Ask, Probe
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow, Work

@@ -11,9 +11,9 @@ from typing import Any
 from qdrant_client import models
 
 from twofold.engine import calls
+from twofold.engine.asking import Ask, Probe
 from twofold.engine.filters import compile_filter
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point
-from twofold.engine.requests import Ask, Probe
 from twofold.errors import InvalidDocument
 from twofold.flow import Flow, Renew
 from twofold.index.opening import Ready
