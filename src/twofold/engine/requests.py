@@ -6,17 +6,16 @@ No engine's own types: `engine/client.py` and `engine/edge.py` each translate th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from qdrant_client import models
 
 from twofold.encoders.base import Sparse, Vectors
 from twofold.filters import Node
 from twofold.ranking.expressions import Formula
 
-if TYPE_CHECKING:
-    from qdrant_client import models
-
-    Filter: TypeAlias = Node | models.Filter
-    """A condition of ours, or a native filter that the user gave, which passes through as it is."""
+Filter: TypeAlias = Node | models.Filter
+"""A condition of ours, or a native filter that the user gave, which passes through as it is."""
 
 
 @dataclass(frozen=True, slots=True)
