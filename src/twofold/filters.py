@@ -59,6 +59,34 @@ class Contains:
 
 
 @dataclass(frozen=True, slots=True)
+class HasPoint:
+    """It is one of these points, by the ids that the engine has for them; none of none."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HasVector:
+    """The point has a vector of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextContains:
+    """The document's own text contains all of these words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A filter in the engine's own form, as a part of one of ours."""
+
+    filter: Any
+
+
+@dataclass(frozen=True, slots=True)
 class All:
     """Every part holds; true if there are none."""
 
@@ -79,8 +107,9 @@ class Not:
     part: Node
 
 
-Node: TypeAlias = Equals | AnyOf | Between | Present | Contains | All | Either | Not
 Leaf: TypeAlias = Equals | AnyOf | Between | Present | Contains
+"""A condition on a metadata field."""
+Node: TypeAlias = Leaf | HasPoint | HasVector | TextContains | Native | All | Either | Not
 
 
 def leaves(node: Node) -> list[Leaf]:
@@ -89,7 +118,7 @@ def leaves(node: Node) -> list[Leaf]:
         return [leaf for part in node.parts for leaf in leaves(part)]
     if isinstance(node, Not):
         return leaves(node.part)
-    return [node]
+    return [node] if isinstance(node, Leaf) else []
 
 
 def matches_all(node: Node) -> bool:
@@ -108,7 +137,8 @@ def _verdict(node: Node) -> bool | None:
         if deciding in verdicts:
             return deciding
         return None if None in verdicts else not deciding
-    return False if isinstance(node, AnyOf) and not node.values else None
+    never = (isinstance(node, AnyOf) and not node.values) or (isinstance(node, HasPoint) and not node.ids)
+    return False if never else None
 
 
 # --- The dict filter language ---

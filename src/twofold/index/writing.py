@@ -24,7 +24,7 @@ from twofold.errors import (
     PartialAdd,
     TwofoldError,
 )
-from twofold.filters import Node, matches_all, parse
+from twofold.filters import HasPoint, Node, matches_all, parse
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Ready
 from twofold.results import IndexInfo
@@ -148,12 +148,12 @@ def encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
 
 # --- Documents by id and by filter: get, count, delete, describe ---
 
-FilterLike: TypeAlias = Mapping[str, Any] | models.Filter
+FilterLike: TypeAlias = Mapping[str, Any] | models.Filter | Node
 
 
 def where_node(where: FilterLike | None) -> Node | models.Filter | None:
     """What a filter means; a native one passes through, an empty one is none."""
-    if where is None or isinstance(where, models.Filter):
+    if where is None or isinstance(where, (models.Filter, Node)):
         return where
     return None if isinstance(where, Mapping) and not where else parse(where)
 
@@ -231,6 +231,6 @@ def optimize(ready: Ready, progress: Callable[[OptimizeProgress], None] | None) 
     return (yield from calls.optimize(ready.collection, progress))
 
 
-def only(point_ids: Sequence[str]) -> models.Filter:
+def only(point_ids: Sequence[str]) -> HasPoint:
     """A filter for exactly these points."""
-    return models.Filter(must=[models.HasIdCondition(has_id=list(point_ids))])
+    return HasPoint(tuple(point_ids))

@@ -13,7 +13,6 @@ from qdrant_client import models
 from twofold.config import SearchConfig
 from twofold.documents import Document, point_id
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
 from twofold.filters import All, Between, Node, leaves
@@ -157,7 +156,7 @@ def _newest(searcher: Searcher, op: SearchOp, where: Node) -> Flow[Sequence[Stor
     if not op.limit:
         return []
     key = metadata_key(items.UPDATED)
-    rows = yield from calls.newest(searcher.ready.collection, compile_filter(where), key, op.offset + op.limit)
+    rows = yield from calls.newest(searcher.ready.collection, where, key, op.offset + op.limit)
     return [from_point(row) for row in rows[op.offset :]]
 
 

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from langgraph.store.base import TTLConfig
-from qdrant_client import models
 
 from twofold.documents import iso
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import METADATA_KEY, Stored
 from twofold.errors import ConfigError
-from twofold.filters import All, Between, Equals
+from twofold.filters import All, Between, Equals, HasPoint
 from twofold.flow import Flow
 from twofold.index import writing
 from twofold.index.searching import Searcher
@@ -56,15 +54,14 @@ def put_off(searcher: Searcher, read: Iterable[Stored]) -> Flow[None]:
             alike.setdefault(stored.metadata[TTL], []).append(stored.point)
     moment, collection = clock.now(), searcher.ready.collection
     for minutes, points in alike.items():
-        still = compile_filter(All((Equals(TTL, minutes), Between(EXPIRES, gt=moment))))
-        where = models.Filter(must=[*(still.must or ()), models.HasIdCondition(has_id=list(points))])
+        where = All((Equals(TTL, minutes), Between(EXPIRES, gt=moment), HasPoint(tuple(points))))
         changed = {EXPIRES: iso(moment + timedelta(minutes=minutes))}
         yield from calls.set_payload(collection, METADATA_KEY, changed, where)
 
 
 def sweep(searcher: Searcher) -> Flow[int]:
     """Delete what has expired; gives how many items it was."""
-    over = compile_filter(All((within(()), Between(EXPIRES, lte=clock.now()))))
+    over = All((within(()), Between(EXPIRES, lte=clock.now())))
     return (yield from writing.delete(searcher.ready, None, over))
 
 

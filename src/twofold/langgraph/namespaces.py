@@ -9,7 +9,6 @@ from typing import Any
 from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchCondition
 
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import metadata_key
 from twofold.errors import InvalidQuery
 from twofold.filters import All, Equals, Node
@@ -63,13 +62,13 @@ def listed(ready: Ready, op: ListNamespacesOp, alive: Sequence[Node]) -> Flow[li
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InvalidQuery(f"{name} must be a whole number from 0, got {value!r}")
     patterns = op.match_conditions or ()
-    where = compile_filter(All((_narrowed(patterns), *alive)))
+    where = All((_narrowed(patterns), *alive))
     found = yield from _all_paths(ready, where)
     fitting = {path[: op.max_depth] for path in found if all(_matches(path, pattern) for pattern in patterns)}
     return sorted(fitting)[op.offset : op.offset + op.limit]
 
 
-def _all_paths(ready: Ready, where: Any) -> Flow[list[tuple[str, ...]]]:
+def _all_paths(ready: Ready, where: Node) -> Flow[list[tuple[str, ...]]]:
     """Every namespace once. More are asked for until there are fewer than were asked for."""
     limit = _AT_FIRST
     while True:

@@ -9,20 +9,18 @@ from typing import Any
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
-from qdrant_client import models
 
 from twofold.documents import point_id
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import Stored, from_point
 from twofold.errors import InvalidQuery
-from twofold.filters import parse
+from twofold.filters import All, HasPoint, parse
 from twofold.flow import Flow
 from twofold.index import diverse
 from twofold.index.hybrid import HybridIndex
 from twofold.index.queries import Query
 from twofold.index.searching import Searcher
-from twofold.index.writing import FilterLike
+from twofold.index.writing import FilterLike, where_node
 from twofold.llamaindex.embedding import embed_query
 from twofold.llamaindex.filters import to_filter
 from twofold.llamaindex.nodes import REF_DOC, to_node
@@ -92,8 +90,8 @@ def where(
     both: dict[str, Any] | None = {"and": parts} if parts else None
     if node_ids is None:
         return both
-    these = models.HasIdCondition(has_id=[point_id(identity) for identity in node_ids])
-    return models.Filter(must=[these, *([compile_filter(parse(both))] if both else [])])
+    these = HasPoint(tuple(point_id(identity) for identity in node_ids))
+    return All((these, parse(both))) if both else these
 
 
 def search(searcher: Searcher, asked: Asked) -> Flow[VectorStoreQueryResult]:
@@ -119,11 +117,10 @@ def _similarities(found: SearchResult, mode: Mode) -> list[float]:
 
 def fetch(searcher: Searcher, node_ids: Sequence[str] | None, wanted: FilterLike | None) -> Flow[list[BaseNode]]:
     """Nodes by id, in the order of the ids, by filter, or all of them."""
-    native = wanted if isinstance(wanted, models.Filter) or wanted is None else compile_filter(parse(wanted))
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(searcher.ready.collection, native, _AT_ONCE, offset)
+        points, offset = yield from calls.page(searcher.ready.collection, where_node(wanted), _AT_ONCE, offset)
         rows += [from_point(point) for point in points]
         if offset is None:
             break
