@@ -140,7 +140,7 @@ def facet(collection: str, key: str, where: Filter | None, limit: int) -> Flow[d
     return {hit.value: hit.count for hit in found.hits}
 
 
-def newest(collection: str, where: Filter, key: str, limit: int) -> Flow[list[models.Record]]:
+def newest(collection: str, where: Filter | None, key: str, limit: int) -> Flow[list[models.Record]]:
     """Points that match a filter, those with the latest date first."""
     order = models.OrderBy(key=key, direction=models.Direction.DESC)
     found: tuple[list[models.Record], Any] = yield Call(
