@@ -110,6 +110,7 @@ def evaluate(
     for parameters in settings.values():
         subject.check({name: [value] for name, value in parameters.items()})
     from twofold.eval import evaluate
+    from twofold.eval.scoring import compare_to_first
 
     with progress_bar() as begin, subject.open(begin("storing", None)) as retriever:
         progress = begin("asking", None)
@@ -128,7 +129,7 @@ def evaluate(
                 for place, (name, parameters) in enumerate(settings.items())
             ]
         _write_files(html, plot, done, subject, retriever, metric, by)
-    comparisons = _compared(done, metric)
+    comparisons = compare_to_first(done, metric)
     if as_json:
         print_json(_as_json(subject.data, done, comparisons))
     else:
@@ -171,6 +172,7 @@ def sweep(
     subject = _Subject(_load(data, same, split, sample), target, user, documents_only=location is None)
     subject.check({**{name: [value] for name, value in shared.items()}, **grid})
     from twofold.eval import evaluate, sweep
+    from twofold.eval.scoring import compare_to_first
 
     asked: dict[str, Any] = {"k": k, "metrics": _metrics(metric), "parameters": shared}
     with progress_bar() as begin, subject.open(begin("storing", None)) as retriever:
@@ -181,7 +183,7 @@ def sweep(
             baseline = None if "k" in grid else evaluate(retriever, subject.data, name="default", **asked)
         _write_files(html, plot, swept, subject, retriever, metric, by, baseline)
     runs = [*([baseline] if baseline else []), *swept.runs]
-    comparisons = _compared(runs, metric) if baseline else []
+    comparisons = compare_to_first(runs, metric) if baseline else []
     best = swept.best(metric).name
     if as_json:
         print_json({**_as_json(subject.data, runs, comparisons), "best": best})
@@ -208,15 +210,6 @@ def _metrics(metric: str) -> tuple[str, ...]:
     from twofold.eval.scoring import METRICS
 
     return tuple(dict.fromkeys((*METRICS, metric)))
-
-
-def _compared(runs: Sequence[Run], metric: str) -> list[Comparison]:
-    """Every other run against the first, where that can be done."""
-    from twofold.eval import compare
-
-    if len({run.k for run in runs}) > 1 or math.isnan(runs[0][metric]):
-        return []
-    return [compare(runs[0], run, metric) for run in runs[1:]]
 
 
 # What is asked

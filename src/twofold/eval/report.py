@@ -16,6 +16,7 @@ from html import escape
 from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
 
@@ -29,7 +30,7 @@ from twofold.eval.scoring import (
     Found,
     Run,
     common_k,
-    compare,
+    compare_to_first,
     describe,
     floor_matters,
     label,
@@ -53,14 +54,6 @@ _SHOWN_QUESTIONS = 10
 _SHOWN_HITS = 5
 _SHOWN_LETTERS = 260
 _NONE = '<p class="soft">None.</p>'
-_HELP = """
-<b>Hit rate</b>: share of questions with a right answer among the first k. <b>MRR</b>: mean of 1 / rank of the first
-right answer. <b>nDCG</b>: how close the order is to the best possible one. <b>Recall</b>: share of the right answers
-among the first k. A question that got nothing counts as 0. <b>Difference</b>: to the first run, with the range in which
-it lies 95 % of the time if other questions of this kind are asked (paired bootstrap). <b>p</b>: how often chance alone
-makes a difference this large (paired randomisation); coloured below 0.05. <b>Right nothing</b>: of the questions whose
-right answer is nothing, the share that got it. <b>Unanswered</b>: of the others, the share that got nothing.
-"""
 
 
 # Charts
@@ -262,21 +255,15 @@ class _Page:
 
     def __init__(self, data: Dataset, runs: Sequence[Run], metric: str, by: str | None, text_of: TextOf) -> None:
         self._data, self._runs, self._metric, self._by, self._text_of = data, runs, metric, by, text_of
-        comparable = not math.isnan(runs[0][metric]) and len({run.k for run in runs}) == 1
-        self._comparisons = [compare(runs[0], run, metric) for run in runs[1:]] if comparable else []
+        self._comparisons = compare_to_first(runs, metric)
         self._best = max(runs, key=lambda run: -1.0 if math.isnan(run[metric]) else run[metric])
 
     def html(self, chart: Chart) -> str:
         """The whole file."""
-        style = files("twofold.eval").joinpath("report.css").read_text("utf-8")
         sections = [self._head(), self._cards(), self._table(), self._chart(chart), self._parts()]
-        sections += [self._differences(), self._missed(), self._nothing(), f"<footer>{_HELP}</footer>"]
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(self._data.name)}: retrieval quality</title>\n<style>\n{style}</style></head>\n"
-            f"<body><main>\n{chr(10).join(section for section in sections if section)}\n</main></body></html>\n"
-        )
+        sections += [self._differences(), self._missed(), self._wrongly_answered()]
+        template = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8"))
+        return template.substitute(name=escape(self._data.name), sections="\n".join(filter(None, sections)))
 
     def _head(self) -> str:
         facts = [f"{len(self._data.questions):,} questions"]
@@ -309,7 +296,8 @@ class _Page:
         return f"<h2>{escape(title)}</h2>{_parts_table(self._runs, self._by, self._metric)}"
 
     def _differences(self) -> str:
-        chosen = self._shown()
+        """The best run against the baseline; where the baseline is the best, the next best against it."""
+        chosen = max(self._comparisons, key=lambda one: one.difference, default=None)
         if chosen is None:
             return ""
         wins = _changes("Better", chosen.wins, chosen, self._text_of)
@@ -317,19 +305,19 @@ class _Page:
         title = f"{chosen.challenger.name} against {chosen.baseline.name}, question by question"
         return f"<h2>{escape(title)}</h2>{wins}{losses}"
 
-    def _shown(self) -> Comparison | None:
-        """The best run against the baseline; where the baseline is the best, the next best against it."""
-        return max(self._comparisons, key=lambda one: one.difference, default=None)
-
     def _missed(self) -> str:
-        listed = _missed(self._best, self._metric, self._text_of)
-        return f"<h2>Not found by {escape(self._best.name)}</h2>{listed}"
+        """The questions where the best run found nothing right."""
+        scores = zip(self._best.answers, self._best.scores[self._metric], strict=True)
+        missed = [answer for answer, score in scores if score == 0]
+        return f"<h2>Not found by {escape(self._best.name)}</h2>{_listed(missed, self._text_of)}"
 
-    def _nothing(self) -> str:
+    def _wrongly_answered(self) -> str:
+        """The questions whose right answer is nothing, and which got hits."""
         if self._best.answered_nothing is None:
             return ""
-        listed = _wrongly_answered(self._best, self._text_of)
-        return f"<h2>Answered by {escape(self._best.name)} where nothing is right</h2>{listed}"
+        wrong = [answer for answer in self._best.answers if answer.question.expects_nothing and answer.found]
+        title = f"Answered by {self._best.name} where nothing is right"
+        return f"<h2>{escape(title)}</h2>{_listed(wrong, self._text_of)}"
 
 
 # Tables of figures
@@ -401,13 +389,13 @@ def _share(value: float | None) -> str:
 # Single questions: what got better, what got worse, what nobody found
 
 
-def _changes(title: str, found: Sequence[Change], comparison: Comparison, text_of: TextOf) -> str:
+def _changes(title: str, changes: Sequence[Change], comparison: Comparison, text_of: TextOf) -> str:
     """Questions with the hits of both runs side by side, the first one open."""
-    if not found:
-        return f'<h3>{escape(title)}</h3><p class="soft">None.</p>'
+    if not changes:
+        return f"<h3>{escape(title)}</h3>{_NONE}"
     names = (comparison.baseline.name, comparison.challenger.name)
-    items = [_change(change, names, text_of, opened=i == 0) for i, change in enumerate(found[:_SHOWN_QUESTIONS])]
-    return f"<h3>{escape(title)} ({len(found)})</h3>{''.join(items)}{_more(len(found))}"
+    items = [_change(change, names, text_of, opened=i == 0) for i, change in enumerate(changes[:_SHOWN_QUESTIONS])]
+    return f"<h3>{escape(title)} ({len(changes)})</h3>{''.join(items)}{_more(len(changes))}"
 
 
 def _change(change: Change, names: tuple[str, str], text_of: TextOf, *, opened: bool) -> str:
@@ -416,9 +404,8 @@ def _change(change: Change, names: tuple[str, str], text_of: TextOf, *, opened: 
         f"<div><h4>{escape(name)}</h4>{_hits(answer, text_of)}</div>"
         for name, answer in zip(names, (change.before, change.after), strict=True)
     )
-    unseen = [
-        i for i in change.question.relevant if i not in change.before.ids[:_SHOWN_HITS] + change.after.ids[:_SHOWN_HITS]
-    ]
+    seen = change.before.ids[:_SHOWN_HITS] + change.after.ids[:_SHOWN_HITS]
+    unseen = [identity for identity in change.question.relevant if identity not in seen]
     return (
         f"<details{' open' if opened else ''}><summary><span>{escape(change.question.text)}</span>"
         f'<span class="change {kind}">{change.difference:+.2f}</span></summary>'
@@ -426,20 +413,10 @@ def _change(change: Change, names: tuple[str, str], text_of: TextOf, *, opened: 
     )
 
 
-def _missed(run: Run, metric: str, text_of: TextOf) -> str:
-    """The questions where a run found nothing right."""
-    scores = zip(run.answers, run.scores[metric], strict=True)
-    answers = [answer for answer, score in scores if score == 0]
-    return _listed(answers, text_of) if answers else '<p class="soft">None.</p>'
-
-
-def _wrongly_answered(run: Run, text_of: TextOf) -> str:
-    """The questions whose right answer is nothing, and which got hits."""
-    answers = [answer for answer in run.answers if answer.question.expects_nothing and answer.found]
-    return _listed(answers, text_of) if answers else '<p class="soft">None.</p>'
-
-
 def _listed(answers: Sequence[Answer], text_of: TextOf) -> str:
+    """Questions with what was found, and the right answers that are not among it."""
+    if not answers:
+        return _NONE
     items = [
         f"<details><summary><span>{escape(answer.question.text)}</span></summary>"
         f'<div class="expected"><h4>found</h4>{_hits(answer, text_of)}</div>'

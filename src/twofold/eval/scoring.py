@@ -323,6 +323,13 @@ def compare(baseline: Run, challenger: Run, metric: str = "ndcg", *, rounds: int
     return Comparison(metric, baseline, challenger, float(differences.mean()), low, high, p, changes)
 
 
+def compare_to_first(runs: Sequence[Run], metric: str = "ndcg") -> list[Comparison]:
+    """Every other run against the first; nothing where they differ in k or no question has an answer."""
+    if len({run.k for run in runs}) > 1 or np.isnan(runs[0][metric]):
+        return []
+    return [compare(runs[0], run, metric) for run in runs[1:]]
+
+
 def _paired(baseline: Run, challenger: Run, metric: str) -> list[Change]:
     if [a.question.id for a in baseline.answers] != [a.question.id for a in challenger.answers]:
         raise EvaluationError(f"{baseline.name} and {challenger.name} were asked different questions")
