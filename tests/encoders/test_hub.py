@@ -58,7 +58,7 @@ def test_offline_on_purpose_is_named(no_hub: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_hub_that_takes_the_call_but_never_answers_is_given_up(no_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twofold.encoders.models._PATIENCE", 0.3)
+    monkeypatch.setattr("twofold.encoders.models._HUB_TIMEOUT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()
