@@ -38,7 +38,8 @@ def language_of(text: str) -> str | None:
     stopwords = [languages for word in short if (languages := _languages_with(word))]  # of each, where it is one
     english = sum(_ENGLISH in languages for languages in stopwords)
     others = Counter(name for languages in stopwords if _ENGLISH not in languages for name in languages)
-    name, count = max(others.items(), key=lambda item: item[1], default=("", 0))
+    # Languages that are equal in number are told apart by name: the order of a set changes from process to process.
+    name, count = max(sorted(others.items()), key=lambda item: item[1], default=("", 0))
     only_english = sum(_ENGLISH in languages and name not in languages for languages in stopwords)
     if count >= _MIN_STOPWORDS and count > only_english:
         return name
