@@ -246,7 +246,8 @@ def test_pairs_differ_in_waiting_only(blocking: Callable[..., Any], awaited: Cal
 
 async def test_a_flow_with_requests_needs_an_engine() -> None:
     def counting() -> flow.Flow[int]:
-        return (yield flow.Call("count"))
+        value: int = yield flow.Call("count")
+        return value
 
     with pytest.raises(TypeError, match="count needs an engine"):
         flow.run(counting())
