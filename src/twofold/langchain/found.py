@@ -11,11 +11,8 @@ from langchain_core.documents import Document
 
 from twofold import Document as Stored
 from twofold import Explanation, Hit, MemoryHit, MemoryItem, SearchResult
+from twofold.memory import SHOWN
 
-_SHOWN = (
-    "type", "category", "tags", "source", "trust", "pinned", "importance", "created", "updated", "agent", "session",
-    "speaker",
-)  # fmt: skip
 _UNEXPLAINED = dict.fromkeys(field.name for field in fields(Explanation))
 _EXPLAINED = {*_UNEXPLAINED, "relevance", "mode", "degraded"}
 
@@ -51,7 +48,7 @@ def _explanation(hit: Hit, result: SearchResult) -> dict[str, Any]:
 
 def _facts(item: MemoryItem) -> dict[str, Any]:
     """What is known about a memory besides its text and the user's own metadata."""
-    return {name: _json(getattr(item, name)) for name in _SHOWN}
+    return {name: _json(getattr(item, name)) for name in SHOWN}
 
 
 def _json(value: Any) -> Any:
@@ -71,6 +68,6 @@ def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     added = {"explanation"}
     if metadata.get("score") == why["final_score"]:
         added.add("score")
-    if isinstance(facts, Mapping) and set(facts) == set(_SHOWN):
+    if isinstance(facts, Mapping) and set(facts) == set(SHOWN):
         added.add("memory")
     return {name: value for name, value in metadata.items() if name not in added}

@@ -18,7 +18,7 @@ from twofold.langgraph import batching, expiry
 from twofold.langgraph.batching import Rules
 from twofold.langgraph.items import INDEXES
 from twofold.langgraph.texts import check_dims, fields_of, model_of
-from twofold.memory.memory import closed_on_error, complete
+from twofold.memory.state import closed_on_error, complete
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient

@@ -50,7 +50,7 @@ class HybridMemoryBlock(BaseMemoryBlock[str]):
         return as_data(found) if len(found) else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        own = self.memory._whose()[2]
+        own = self.memory.session
         for (session, trust), turns in _runs(messages, own, self.session):
             await self.memory.aremember_turns(turns, session=session, trust=trust)
 

@@ -12,14 +12,13 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from twofold.documents import Document
 from twofold.errors import InvalidDocument
-from twofold.memory.items import MemoryHit, MemoryItem
+from twofold.memory import SHOWN, MemoryHit, MemoryItem
 from twofold.results import Explanation, Hit, SearchResult
 
 NODE = "_node"
 """The one metadata field that is ours: what a node is besides its text and its metadata."""
 REF_DOC = f"{NODE}.ref_doc_id"
 _CONTENT, _TYPE = "_node_content", "_node_type"
-_SHOWN = ("type", "category", "tags", "source", "trust", "pinned", "importance", "created", "session", "speaker")
 _UNEXPLAINED = dict.fromkeys(field.name for field in fields(Explanation))
 _EXPLAINED = {*_UNEXPLAINED, "relevance", "mode", "degraded"}
 
@@ -51,7 +50,7 @@ def _added(metadata: Mapping[str, Any]) -> list[str]:
     why, facts = metadata.get("explanation"), metadata.get("memory")
     if not isinstance(why, Mapping) or set(why) != _EXPLAINED:
         return []
-    return ["explanation", *(["memory"] if isinstance(facts, Mapping) and set(facts) == set(_SHOWN) else [])]
+    return ["explanation", *(["memory"] if isinstance(facts, Mapping) and set(facts) == set(SHOWN) else [])]
 
 
 def _without_last(names: list[str], added: list[str]) -> list[str]:
@@ -103,5 +102,5 @@ def _explanation(why: Explanation | None, hit: Hit, result: SearchResult) -> dic
 
 def _facts(item: MemoryItem) -> dict[str, Any]:
     """What is known about a memory besides its text and the user's own metadata."""
-    found = {name: getattr(item, name) for name in _SHOWN}
+    found = {name: getattr(item, name) for name in SHOWN}
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in found.items()}
