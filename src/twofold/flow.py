@@ -133,3 +133,32 @@ async def _await_step(step: Step, caller: Caller) -> Any:
         return await (step.acall() if step.acall is not None else asyncio.to_thread(step.call))
     finally:
         caller.extend(time.monotonic() - began)
+
+
+class MethodCaller:
+    """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
+
+    What is built on the public methods of an index or a memory is written once this way. Each method has a deadline of
+    its own, so there is none to begin anew here.
+    """
+
+    def __init__(self, target: object) -> None:
+        self._target = target
+
+    def begin(self) -> Caller:
+        """It keeps nothing between flows."""
+        return self
+
+    def renew(self) -> None:
+        """Nothing to begin anew."""
+
+    def extend(self, seconds: float) -> None:
+        """Nothing to extend."""
+
+    def call(self, call: Call) -> Any:
+        """Call the blocking method."""
+        return getattr(self._target, call.method)(**call.arguments)
+
+    async def acall(self, call: Call) -> Any:
+        """Await the async method of the same meaning."""
+        return await getattr(self._target, f"a{call.method}")(**call.arguments)
