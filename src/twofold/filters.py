@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard, get_args
 
 from twofold.errors import FilterError
 from twofold.text import find_surrogate
@@ -59,6 +59,13 @@ class Contains:
 
 
 @dataclass(frozen=True, slots=True)
+class HasId:
+    """The document has one of these ids; none of none."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class All:
     """Every part holds; true if there are none."""
 
@@ -79,8 +86,13 @@ class Not:
     part: Node
 
 
-Node: TypeAlias = Equals | AnyOf | Between | Present | Contains | All | Either | Not
+Node: TypeAlias = Equals | AnyOf | Between | Present | Contains | HasId | All | Either | Not
 Leaf: TypeAlias = Equals | AnyOf | Between | Present | Contains
+
+
+def is_node(value: object) -> TypeGuard[Node]:
+    """It is a filter that has been understood."""
+    return isinstance(value, get_args(Node))
 
 
 def leaves(node: Node) -> list[Leaf]:
@@ -89,7 +101,7 @@ def leaves(node: Node) -> list[Leaf]:
         return [leaf for part in node.parts for leaf in leaves(part)]
     if isinstance(node, Not):
         return leaves(node.part)
-    return [node]
+    return [] if isinstance(node, HasId) else [node]
 
 
 def matches_all(node: Node) -> bool:
@@ -108,6 +120,8 @@ def _verdict(node: Node) -> bool | None:
         if deciding in verdicts:
             return deciding
         return None if None in verdicts else not deciding
+    if isinstance(node, HasId):
+        return None if node.ids else False
     return False if isinstance(node, AnyOf) and not node.values else None
 
 
@@ -141,9 +155,19 @@ def _entry(key: object, value: Any, depth: int) -> Node:
         return All(parts) if word == "and" else Either(parts)
     if word == "not":
         return Not(_parse(value, depth + 1))
+    if key == "$id":  # always with the sign: metadata may well have a field "id"
+        return _ids(value)
     if key.startswith("$"):
-        raise FilterError(f"unknown operator {key!r}: at this place use and, or, not, or the name of a field")
+        raise FilterError(f"unknown operator {key!r}: at this place use and, or, not, $id, or the name of a field")
     return _field(_check_field(key), value, depth)
+
+
+def _ids(value: Any) -> HasId:
+    ids = _list([value] if isinstance(value, str) else value, "$id")
+    for each in ids:
+        if not isinstance(each, str):
+            raise FilterError(f"$id takes the ids of documents, which are strings, got {each!r}")
+    return HasId(tuple(ids))
 
 
 def _field(field: str, value: Any, depth: int) -> Node:

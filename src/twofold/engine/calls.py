@@ -135,7 +135,7 @@ def facet(collection: str, key: str, where: models.Filter | None, limit: int) ->
     return {hit.value: hit.count for hit in found.hits}
 
 
-def newest(collection: str, where: models.Filter, key: str, limit: int) -> Flow[list[models.Record]]:
+def newest(collection: str, where: models.Filter | None, key: str, limit: int) -> Flow[list[models.Record]]:
     """Points that match a filter, those with the latest date first."""
     order = models.OrderBy(key=key, direction=models.Direction.DESC)
     found: tuple[list[models.Record], Any] = yield Call(

@@ -8,9 +8,24 @@ from typing import Any
 
 from qdrant_client import models
 
+from twofold.documents import point_id
 from twofold.engine.layout import metadata_key
 from twofold.engine.quick import trusted
-from twofold.filters import All, AnyOf, Between, Contains, Either, Equals, Leaf, Node, Not, Present, Scalar, leaves
+from twofold.filters import (
+    All,
+    AnyOf,
+    Between,
+    Contains,
+    Either,
+    Equals,
+    HasId,
+    Leaf,
+    Node,
+    Not,
+    Present,
+    Scalar,
+    leaves,
+)
 
 # Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
 _EXACT = 2**53
@@ -31,6 +46,8 @@ def _compile(node: Node) -> models.Condition:
         return any_of([_compile(part) for part in node.parts])
     if isinstance(node, Not):
         return models.Filter(must_not=[_compile(node.part)])
+    if isinstance(node, HasId):
+        return models.HasIdCondition(has_id=[point_id(identity) for identity in node.ids])
     return _leaf(node)
 
 
