@@ -65,7 +65,29 @@ class Engine(Protocol):
         """A caller for one flow."""
 
 
-def run(flow: Flow[T], engine: Engine) -> T:
+class NoEngine:
+    """What flows run on that send no request: all that they wait for is `Work`."""
+
+    def begin(self) -> Caller:
+        """A caller that is never called."""
+        return self
+
+    def renew(self) -> None:
+        """There is no deadline."""
+
+    def extend(self, seconds: float) -> None:
+        """There is no deadline."""
+
+    def call(self, call: Call) -> Any:
+        """Such a flow has no requests."""
+        raise TypeError(f"{call.method} needs an engine: give one to run() or arun()")
+
+    async def acall(self, call: Call) -> Any:
+        """Such a flow has no requests."""
+        return self.call(call)
+
+
+def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has no state
     """Drive a flow to its end, blocking."""
     with closing(flow):  # what it holds is let go of now, however long a traceback keeps the flow itself alive
         return _run(flow, engine)
@@ -88,7 +110,7 @@ def _run(flow: Flow[T], engine: Engine) -> T:
             send, value = flow.throw, error
 
 
-async def arun(flow: Flow[T], engine: Engine) -> T:
+async def arun(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
     with closing(flow):
         return await _arun(flow, engine)

@@ -10,7 +10,6 @@ from mcp.server.lowlevel import Server
 
 import twofold
 from twofold.tools import LazyMemory, Tool, ToolResult, acall, memory_tools
-from twofold.tools.schemas import natural
 
 if TYPE_CHECKING:
     from twofold.memory import Memory
@@ -67,7 +66,7 @@ def _described(tool: Tool) -> types.Tool:
             "title": _TITLES[tool.name],
             "description": tool.description,
             "inputSchema": tool.schema,
-            "outputSchema": natural(tool.output),
+            "outputSchema": tool.output_schema,
             "annotations": {
                 "title": _TITLES[tool.name],
                 "readOnlyHint": tool.read_only,
