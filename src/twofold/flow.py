@@ -157,25 +157,14 @@ async def _await_step(step: Step, caller: Caller) -> Any:
         caller.extend(time.monotonic() - began)
 
 
-class MethodCaller:
+class MethodCaller(NoEngine):
     """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
 
-    What is built on the public methods of an index or a memory is written once this way. Each method has a deadline of
-    its own, so there is none to begin anew here.
+    For what is built on the public methods of an index or a memory: each of them has a deadline of its own.
     """
 
     def __init__(self, target: object) -> None:
         self._target = target
-
-    def begin(self) -> Caller:
-        """It keeps nothing between flows."""
-        return self
-
-    def renew(self) -> None:
-        """Nothing to begin anew."""
-
-    def extend(self, seconds: float) -> None:
-        """Nothing to extend."""
 
     def call(self, call: Call) -> Any:
         """Call the blocking method."""

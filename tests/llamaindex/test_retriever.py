@@ -51,7 +51,7 @@ def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
     assert hit.explanation is not None
     assert why["semantic_score"] == hit.explanation.semantic_score
     assert why["lexical_rank"] == 1
-    assert why["matched_words"] == ("rathole", "port")
+    assert why["matched_words"] == ["rathole", "port"]
     assert why["final_score"] == found.score
     assert (why["mode"], why["degraded"], why["relevance"]) == ("hybrid", None, hit.relevance)
 

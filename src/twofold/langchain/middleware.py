@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, TypeAlias
 
@@ -31,6 +32,7 @@ from twofold import (
     TwofoldError,
     as_data,
 )
+from twofold.flow import Flow, Work, arun, run
 from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 
@@ -99,25 +101,20 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def before_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Recall what fits what the user has just said."""
-        recalled: Recalled = ()
-        with _tolerating_failure("recall"):
-            memory = self._memory()
-            self._check_session(memory, runtime)
-            recalled = memory.recall(_last_user_text(state["messages"]), **self._recall_arguments)
-        return self._state_update(recalled, state["messages"])
+        return run(self._recall(state["messages"], runtime))
 
     async def abefore_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """`before_agent` without blocking the event loop."""
+        return await arun(self._recall(state["messages"], runtime))
+
+    def _recall(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
+        """What the model is to be told; not what stands in the conversation anyway."""
         recalled: Recalled = ()
         with _tolerating_failure("recall"):
-            memory = await self._amemory()
+            memory = yield from self._memory()
             self._check_session(memory, runtime)
-            recalled = await memory.arecall(_last_user_text(state["messages"]), **self._recall_arguments)
-        return self._state_update(recalled, state["messages"])
-
-    def _state_update(self, recalled: Recalled, messages: Sequence[AnyMessage]) -> dict[str, Any]:
-        """What the model is to be told; not what stands in the conversation anyway."""
-        said = {_text(message) for message in messages}
+            recall = {"query": _last_user_text(messages), **self._recall_arguments}
+            recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))        said = {_text(message) for message in messages}
         new = [hit for hit in recalled if hit.text.strip() not in said]
         return {"twofold_recalled": {self.name: as_data(new) if new else ""}}
 
@@ -148,21 +145,21 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def after_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
         """Store the turns of this run."""
-        if not self._remember_turns:
-            return
-        with _tolerating_failure("remember"):
-            memory = self._memory()
-            for trust, turns in _new_turns(state["messages"]):
-                memory.remember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
+        run(self._remember(state["messages"], runtime))
 
     async def aafter_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
         """`after_agent` without blocking the event loop."""
+        await arun(self._remember(state["messages"], runtime))
+
+    def _remember(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[None]:
         if not self._remember_turns:
             return
         with _tolerating_failure("remember"):
-            memory = await self._amemory()
-            for trust, turns in _new_turns(state["messages"]):
-                await memory.aremember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
+            memory = yield from self._memory()
+            session = self._session_for(memory, runtime)
+            for trust, turns in _new_turns(messages):
+                new = {"turns": turns, "session": session, "trust": trust}
+                yield Work(partial(memory.remember_turns, **new), partial(memory.aremember_turns, **new))
 
     def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
         return self._session or memory.session or _thread_id(runtime)
@@ -177,13 +174,12 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     # --- whose memory --------------------------------------------------------------------------
 
-    def _memory(self) -> Memory:
-        if isinstance(self._source, LazyMemory):
-            return self._source.get()
-        return self._source if isinstance(self._source, Memory) else self._source()
-
-    async def _amemory(self) -> Memory:
-        return await self._source.aget() if isinstance(self._source, LazyMemory) else self._memory()
+    def _memory(self) -> Flow[Memory]:
+        source = self._source
+        if isinstance(source, LazyMemory):
+            opened: Memory = yield Work(source.get, source.aget)
+            return opened
+        return source if isinstance(source, Memory) else source()
 
 
 @contextmanager

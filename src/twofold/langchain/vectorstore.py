@@ -205,30 +205,30 @@ class HybridVectorStore(VectorStore):
             lambda_mult: From 0, as different as possible, to 1, the ranking of `similarity_search`.
             kwargs: Whatever else `HybridIndex.search_diverse` takes.
         """
-        return to_documents(self.index.search_diverse(query, k, **_diversity(fetch_k, lambda_mult), **kwargs))
+        return to_documents(self.index.search_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` without blocking the event loop."""
-        return to_documents(await self.index.asearch_diverse(query, k, **_diversity(fetch_k, lambda_mult), **kwargs))
+        return to_documents(await self.index.asearch_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Find documents that are near a vector and differ from each other."""
-        return to_documents(self.index.search_diverse(embedding, k, **_diversity(fetch_k, lambda_mult), **kwargs))
+        return to_documents(self.index.search_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     async def amax_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search_by_vector` without blocking the event loop."""
-        return to_documents(await self.index.asearch_diverse(embedding, k, **_diversity(fetch_k, lambda_mult), **kwargs))
+        return to_documents(await self.index.asearch_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
 
 def _present(documents: Sequence[StoredDocument | None]) -> list[Document]:
     return [to_document(document) for document in documents if document is not None]
 
 
-def _diversity(fetch_k: int, lambda_mult: float) -> dict[str, Any]:
+def _mmr(fetch_k: int, lambda_mult: float) -> dict[str, Any]:
     return {"candidates": fetch_k, "diversity": 1 - lambda_mult}

@@ -39,9 +39,9 @@ def facts_of(value: Mapping[str, Any]) -> list[str]:
     """Everything that a filter can ask about a value by equality."""
     facts: list[str] = []
     for path, field in _fields(value):
-        facts += [_is_set(path), _equals(path, field)]
+        facts += [_fact("has", path), _fact("is", path, field)]
         if isinstance(field, Mapping):
-            facts.append(_is_object(path))
+            facts.append(_fact("object", path))
     return facts
 
 
@@ -62,20 +62,11 @@ def _fields(value: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, 
             yield from _fields(field, path)
 
 
-def _is_set(path: Path) -> str:
-    return _fact("has", path)
-
-
-def _is_object(path: Path) -> str:
-    return _fact("object", path)
-
-
-def _equals(path: Path, value: Any) -> str:
-    return _fact("is", path, value)
-
-
 def _fact(kind: str, path: Path, *value: Any) -> str:
-    """A text that stands for the fact, shortened by a hash if it is long: no fact begins with a # otherwise."""
+    """A text for "path has a value", "path is this value" or "path is an object".
+
+    A long one is shortened by a hash: no fact begins with a # otherwise.
+    """
     text = _canonical_text([kind, path, *value])
     return text if len(text) <= _MAX_FACT_LENGTH else f"#{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -103,24 +94,15 @@ def _range_name(kind: str, path: Path) -> str:
 def _measure(value: Any) -> tuple[str, float] | None:
     """A number (also one that is written as a text) or a date as a number, with its kind; None if it is neither."""
     value = _without_numpy(value)
-    if isinstance(value, date):
-        return "date", _moment(value).timestamp()
-    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
-        return _written_date(value.strip())
-    if not isinstance(value, (str, int, float)):
-        return None
     try:
-        number = float(value)
+        if isinstance(value, str) and _DATE.fullmatch(value.strip()):
+            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        if isinstance(value, date):
+            return "date", _moment(value).timestamp()
+        number = float(value) if isinstance(value, (str, int, float)) else math.nan
     except (ValueError, OverflowError):
         return None
     return ("number", number) if math.isfinite(number) else None
-
-
-def _written_date(text: str) -> tuple[str, float] | None:
-    try:
-        return "date", _moment(datetime.fromisoformat(text.replace("Z", "+00:00"))).timestamp()
-    except ValueError:
-        return None
 
 
 def _moment(value: date) -> datetime:
@@ -157,7 +139,7 @@ def _field_condition(path: Path, wanted: Any) -> Node:
     if any(str(key).startswith("$") for key in wanted):
         return All(tuple(_operator(path, name, value) for name, value in wanted.items()))
     inside = [_field_condition((*path, str(key)), value) for key, value in wanted.items()]
-    return All((Equals(FACTS, _is_object(path)), *inside))
+    return All((Equals(FACTS, _fact("object", path)), *inside))
 
 
 def _operator(path: Path, name: str, value: Any) -> Node:
@@ -173,9 +155,9 @@ def _operator(path: Path, name: str, value: Any) -> Node:
 def _equality(path: Path, value: Any) -> Node:
     """Null is the same as not there."""
     if value is None:
-        return Not(Equals(FACTS, _is_set(path)))
+        return Not(Equals(FACTS, _fact("has", path)))
     _check_value(path, value)
-    return Equals(FACTS, _equals(path, value))
+    return Equals(FACTS, _fact("is", path, value))
 
 
 def _check_value(path: Path, value: Any) -> None:
@@ -183,7 +165,7 @@ def _check_value(path: Path, value: Any) -> None:
     if isinstance(value, Mapping):
         for key, part in value.items():
             if str(key).startswith("$"):
-                raise FilterError(f"{_dotted(path)}: {key!r} can't stand inside a list or a value: compare whole values")
+                raise FilterError(f"{_dotted(path)}: {key!r} can't stand in a list or a value: compare whole values")
             _check_value(path, part)
     elif isinstance(value, (list, tuple)):
         for part in value:

@@ -27,7 +27,7 @@ from langgraph.store.base import (
 from twofold.documents import Document, check, iso
 from twofold.encoders.models import resolve_dense
 from twofold.errors import ConfigError, InvalidDocument
-from twofold.filters import All, Between, Equals, Node, Not
+from twofold.filters import All, Between, Equals, HasId, Node, Not
 from twofold.langgraph.filters import FACTS, RANGES, facts_of, ranges_of
 from twofold.results import Explanation, Hit
 
@@ -116,11 +116,8 @@ def _searched_text(value: Mapping[str, Any], index: Any, default_paths: Sequence
     if index is False:
         return ""
     paths = default_paths if index is None else _check_paths(index, InvalidDocument)
-    return "\n".join(text for path in paths for text in _texts_at(value, path))
-
-
-def _texts_at(value: Mapping[str, Any], path: str) -> list[str]:
-    return list(_lines(value, "")) if path == WHOLE_VALUE else get_text_at_path(value, path)
+    texts = (_lines(value, "") if path == WHOLE_VALUE else get_text_at_path(value, path) for path in paths)
+    return "\n".join(line for lines in texts for line in lines)
 
 
 def _lines(value: Any, name: str) -> Iterator[str]:
@@ -250,10 +247,10 @@ def expired(moment: datetime) -> Node:
     return All((within(()), Between(EXPIRES, lte=moment)))
 
 
-def postponed(minutes: float, moment: datetime) -> tuple[dict[str, Any], Node]:
-    """How an item that lives for so long is changed when it is read, and the condition under which it is.
+def postponement(ids: Sequence[str], minutes: float, moment: datetime) -> tuple[dict[str, Any], Node]:
+    """How items that live for so long are changed when they are read, and the condition under which they are.
 
     One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
     """
     changes = {EXPIRES: iso(moment + timedelta(minutes=minutes))}
-    return changes, All((Equals(TTL, minutes), Between(EXPIRES, gt=moment)))
+    return changes, All((HasId(tuple(ids)), Equals(TTL, minutes), Between(EXPIRES, gt=moment)))

@@ -83,7 +83,8 @@ def check_minutes(name: str, value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MAX_TTL_MINUTES:
-        raise ConfigError(f"{name} is a number of minutes above 0 and up to {MAX_TTL_MINUTES:,}, or None, got {value!r}")
+        limits = f"above 0 and up to {MAX_TTL_MINUTES:,}"
+        raise ConfigError(f"{name} is a number of minutes {limits}, or None, got {value!r}")
 
 
 def _check_whole(name: str, value: object, largest: int | None = None) -> None:
@@ -176,8 +177,8 @@ def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
             ids_by_ttl.setdefault(minutes, {})[each.id] = None
     moment = items.utc_now()
     for minutes, ids in ids_by_ttl.items():
-        changes, unchanged = items.postponed(minutes, moment)
-        yield Call("update_metadata", {"changes": changes, "ids": list(ids), "filter": unchanged})
+        changes, where = items.postponement(list(ids), minutes, moment)
+        yield Call("update_metadata", {"changes": changes, "filter": where})
 
 
 def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str, ...]]]:

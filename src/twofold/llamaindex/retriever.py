@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +16,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.vector_stores import MetadataFilters
 
-from twofold import ConfigError, HybridIndex, Memory, Turn, TwofoldError, as_data
+from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, TwofoldError, as_data
 from twofold import tools as neutral
 from twofold.llamaindex.nodes import to_filter, to_scored_nodes
 from twofold.ranking.fusion import FusionLike
@@ -62,31 +62,29 @@ class HybridRetriever(BaseRetriever):
             callback_manager: As for any retriever.
             kwargs: Whatever else `BaseRetriever` takes.
         """
-        if (index is None) == (memory is None):
+        self._search: Callable[..., SearchResult]
+        self._asearch: Callable[..., Awaitable[SearchResult]]
+        if index is not None and memory is None:
+            self._search, self._asearch = index.search, index.asearch
+        elif memory is not None and index is None:
+            self._search, self._asearch = memory.recall, memory.arecall
+        else:
             raise ConfigError("give either index= or memory=: a retriever looks in one place")
-        self._index, self._memory, self._explain = index, memory, explain
         self.similarity_top_k = similarity_top_k
         given = {"filter": to_filter(filters), "alpha": alpha, "fusion": fusion, "min_score": min_score}
         self._arguments = {**given, "explain": explain, **(search_kwargs or {})}
+        self._explain = explain
         super().__init__(callback_manager=callback_manager, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        search = self._index.search if self._index is not None else self._given_memory.recall
-        return to_scored_nodes(search(query_bundle.query_str, **self._search_arguments()), explain=self._explain)
+        return to_scored_nodes(self._search(**self._search_arguments(query_bundle)), explain=self._explain)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        search = self._index.asearch if self._index is not None else self._given_memory.arecall
-        return to_scored_nodes(await search(query_bundle.query_str, **self._search_arguments()), explain=self._explain)
+        return to_scored_nodes(await self._asearch(**self._search_arguments(query_bundle)), explain=self._explain)
 
-    def _search_arguments(self) -> dict[str, Any]:
-        k = self.similarity_top_k
-        return self._arguments if k is None else {"k": k, **self._arguments}
-
-    @property
-    def _given_memory(self) -> Memory:
-        if self._memory is None:
-            raise ConfigError("this retriever has neither an index nor a memory: give it one")
-        return self._memory
+    def _search_arguments(self, query: QueryBundle) -> dict[str, Any]:
+        k = {} if self.similarity_top_k is None else {"k": self.similarity_top_k}
+        return {"query": query.query_str, **k, **self._arguments}
 
 
 # --- a memory as tools -------------------------------------------------------------------------

@@ -242,14 +242,13 @@ def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
     documents = [to_document(node) for node in nodes]
     vectors = [node.embedding for node in nodes]
     texts = {
-        position: node.get_content(metadata_mode=MetadataMode.EMBED)
+        position: text
         for position, node in enumerate(nodes)
-        if node.embedding is None
+        if node.embedding is None and (text := node.get_content(metadata_mode=MetadataMode.EMBED)).strip()
     }
-    embedded = {position: text for position, text in texts.items() if text.strip()}
-    if embedded:
-        made = yield Call("embed", {"texts": list(embedded.values())})
-        for position, vector in zip(embedded, made, strict=True):
+    if texts:
+        made = yield Call("embed", {"texts": list(texts.values())})
+        for position, vector in zip(texts, made, strict=True):
             vectors[position] = vector
     try:
         ids: list[str] = yield Call("add", {"documents": documents, "vectors": vectors})

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from twofold.documents import point_id
 from twofold.errors import InvalidQuery
-from twofold.results import Hit, Problem, SearchResult
+from twofold.results import Hit, Problem, SearchResult, is_explanation
 
 # --- Ids as callers give them ---
 
@@ -76,11 +76,38 @@ class MemoryItem:
     """The place of a turn in its session."""
 
 
+SHOWN = (
+    "type", "category", "tags", "source", "trust", "pinned", "importance", "created", "updated", "agent", "session",
+    "speaker",
+)  # fmt: skip
+"""The fields that adapters hand on beside the text of a memory."""
+
+
 @dataclass(frozen=True)
 class MemoryHit(Hit):
     """A memory that was found. `metadata` is the caller's own; everything else is in `memory`."""
 
     memory: MemoryItem = field(default_factory=lambda: MemoryItem("", ""))
+
+    def as_metadata(self, result: SearchResult) -> dict[str, Any]:
+        """As of any hit; "memory" has the fields that are shown of a memory besides its text and its own metadata."""
+        shown = {name: getattr(self.memory, name) for name in SHOWN}
+        return {**super().as_metadata(result), "memory": {name: _as_json(value) for name, value in shown.items()}}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def added_by_search(metadata: Mapping[str, Any]) -> list[str]:
+    """Which fields `as_metadata` added to a document's own: they are left out when it is written back."""
+    explanation, memory = metadata.get("explanation"), metadata.get("memory")
+    if not is_explanation(explanation):
+        return []
+    score = ["score"] if metadata.get("score") == explanation["final_score"] else []
+    return [*score, "explanation", *(["memory"] if isinstance(memory, Mapping) and set(memory) == set(SHOWN) else [])]
 
 
 @dataclass(frozen=True)
