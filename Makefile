@@ -24,10 +24,11 @@ demo: $(VENV)/.runtime ## install into .venv and show a first recall
 test: $(VENV)/.dev ## run the tests, for example: make test ARGS="-k fusion" JOBS=4
 	@$(PY) -m pytest -n $(JOBS) $(ARGS)
 
-check: $(VENV)/.dev ## formatting, lint and types
+check: $(VENV)/.dev ## formatting, lint, types, and the layers: who may import whom
 	@echo "ruff format --check" && $(PY) -m ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@echo "ruff check" && $(PY) -m ruff check --quiet .
 	@echo "mypy" && $(PY) -m mypy
+	@echo "lint-imports" && $(VENV)/bin/lint-imports --no-cache --no-logo
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(PY) -m ruff check --fix-only --quiet .

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
 from typing import Any, TypeAlias, TypeGuard, get_args
 
+from twofold.documents import point_id
 from twofold.errors import FilterError
 from twofold.text import find_surrogate
 
@@ -59,10 +60,31 @@ class Contains:
 
 
 @dataclass(frozen=True, slots=True)
-class HasId:
-    """The document has one of these ids; none of none."""
+class HasPoint:
+    """It is one of these points, by the ids that the engine has for them; none of none."""
 
     ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HasVector:
+    """The point has a vector of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextContains:
+    """The document's own text contains all of these words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A filter in the engine's own form, as a part of one of ours."""
+
+    filter: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +108,9 @@ class Not:
     part: Node
 
 
-Node: TypeAlias = Equals | AnyOf | Between | Present | Contains | HasId | All | Either | Not
 Leaf: TypeAlias = Equals | AnyOf | Between | Present | Contains
+"""A condition on a metadata field."""
+Node: TypeAlias = Leaf | HasPoint | HasVector | TextContains | Native | All | Either | Not
 
 
 def is_node(value: object) -> TypeGuard[Node]:
@@ -101,7 +124,7 @@ def leaves(node: Node) -> list[Leaf]:
         return [leaf for part in node.parts for leaf in leaves(part)]
     if isinstance(node, Not):
         return leaves(node.part)
-    return [] if isinstance(node, HasId) else [node]
+    return [node] if isinstance(node, Leaf) else []
 
 
 def matches_all(node: Node) -> bool:
@@ -120,9 +143,8 @@ def _verdict(node: Node) -> bool | None:
         if deciding in verdicts:
             return deciding
         return None if None in verdicts else not deciding
-    if isinstance(node, HasId):
-        return None if node.ids else False
-    return False if isinstance(node, AnyOf) and not node.values else None
+    never = (isinstance(node, AnyOf) and not node.values) or (isinstance(node, HasPoint) and not node.ids)
+    return False if never else None
 
 
 # --- The dict filter language ---
@@ -162,12 +184,12 @@ def _entry(key: object, value: Any, depth: int) -> Node:
     return _field(_check_field(key), value, depth)
 
 
-def _ids(value: Any) -> HasId:
+def _ids(value: Any) -> HasPoint:
     ids = _list([value] if isinstance(value, str) else value, "$id")
     for each in ids:
         if not isinstance(each, str):
             raise FilterError(f"$id takes the ids of documents, which are strings, got {each!r}")
-    return HasId(tuple(ids))
+    return HasPoint(tuple(point_id(each) for each in ids))
 
 
 def _field(field: str, value: Any, depth: int) -> Node:

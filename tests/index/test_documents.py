@@ -11,7 +11,8 @@ import pytest
 
 from tests.faces import Face
 from twofold import Document, FilterError, HybridIndex, InvalidDocument, InvalidQuery
-from twofold.filters import All, Equals, HasId
+from twofold.documents import point_id
+from twofold.filters import All, Equals, HasPoint
 from twofold.results import is_explanation
 from twofold.testing import HashEmbedding
 
@@ -68,7 +69,7 @@ def test_a_filter_can_name_ids(index: Face) -> None:
     assert index.search("note", k=9, filter={"$id": ["n4"]}).ids == ["n4"]
     assert index.count({"not": {"$id": ["n4", "n5"]}}) == 7
     assert index.count({"$id": []}) == 0
-    assert index.count(All((HasId(("n1", "n2")), Equals("kind", "cat")))) == 1
+    assert index.count(All((HasPoint((point_id("n1"), point_id("n2"))), Equals("kind", "cat")))) == 1
     with pytest.raises(FilterError, match="ids of documents, which are strings"):
         index.count({"$id": [3]})
     with pytest.raises(FilterError, match="takes a list"):

@@ -16,6 +16,8 @@ from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.filters import any_of, equals, one_of
 from twofold.engine.layout import DENSE, SPARSE, metadata_key, to_sparse
 from twofold.engine.quick import trusted
+from twofold.engine.requests import Filter
+from twofold.engine.to_models import to_filter, to_payload
 from twofold.ranking.fusion import Auto, Dbsf, LegName, Rrf, Strategy
 from twofold.ranking.signals import Match, Named, Recency, Signals, Value
 
@@ -231,9 +233,9 @@ class Probe:
         return {"query": self.vector.tolist(), "using": DENSE}
 
 
-def newest_found(probe: Probe, where: models.Filter | None, depth: int, key: str, limit: int) -> models.QueryRequest:
+def newest_found(probe: Probe, where: Filter | None, depth: int, key: str, limit: int) -> models.QueryRequest:
     """What a leg finds, however well it matches, those with the latest date first."""
-    leg = _prefetch(**probe.vector_query(), filter=where, limit=depth)
+    leg = _prefetch(**probe.vector_query(), filter=to_filter(where), limit=depth)
     order = models.OrderBy(key=key, direction=models.Direction.DESC)
     return _request(prefetch=[leg], query=models.OrderByQuery(order_by=order), limit=limit, with_payload=True)
 
@@ -256,12 +258,12 @@ class Ask:
 
     fusion: Strategy
     probes: Sequence[Probe]
-    filter: models.Filter | None
+    filter: Filter | None
     effort: Effort | None
     signals: Signals | None = None
     tag_weight: float = 0.0
     """What having everything that the query names adds."""
-    corpus: models.Filter | None = None
+    corpus: Filter | None = None
     """The documents whose words decide how rare a word is; None for the whole collection."""
     payload: Any = True
     """What of a hit's payload to bring along."""
@@ -269,6 +271,10 @@ class Ask:
     """From this score on a hit stays, however near it is."""
     sure: float | None = None
     """Tell also which candidates have at least this cosine."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "filter", to_filter(self.filter))  # once for all legs
+        object.__setattr__(self, "corpus", to_filter(self.corpus))
 
     def leg(self, probe: Probe, depth: int, *, payload: bool, limit: int | None = None) -> models.QueryRequest:
         """The candidates of one leg, or the first of them; without payload only their ids and scores."""
@@ -279,7 +285,9 @@ class Ask:
         """Both legs as prefetches with fusion at the root, the only place where it spans all shards."""
         legs = [_prefetch(**self._leg(probe, depth)) for probe in self.probes]
         wanted = [DENSE] if vectors else False
-        return _request(prefetch=legs, query=how, limit=limit, with_payload=self.payload, with_vector=wanted)
+        return _request(
+            prefetch=legs, query=how, limit=limit, with_payload=to_payload(self.payload), with_vector=wanted
+        )
 
     def near(self, points: Sequence[str]) -> models.QueryRequest:
         """Those of the points that are near enough to be sure of: a search among so few takes next to no time."""
@@ -306,7 +314,8 @@ class Ask:
     def _params(self, probe: Probe, depth: int) -> models.SearchParams | None:
         if probe.leg == "dense":
             return self.effort.at(depth) if self.effort else None
-        return None if self.corpus is None else _params(idf=models.IdfCorpusParams(corpus=self.corpus))
+        corpus = to_filter(self.corpus)
+        return None if corpus is None else _params(idf=models.IdfCorpusParams(corpus=corpus))
 
     def native_query(self) -> Any:
         """The engine's query that computes exactly this fusion, or None if it has none."""

@@ -8,8 +8,8 @@ from typing import Any
 from qdrant_client import models
 
 from twofold.engine.layout import DENSE, Found, NewPoint, to_struct
-from twofold.engine.requests import EngineQuery
-from twofold.engine.to_models import to_request
+from twofold.engine.requests import EngineQuery, Filter
+from twofold.engine.to_models import to_filter, to_request
 from twofold.flow import Call, Flow
 
 
@@ -70,13 +70,13 @@ def query(
     return [response.points for response in found]
 
 
-def scroll(collection: str, where: models.Filter | None, limit: int) -> Flow[list[models.Record]]:
+def scroll(collection: str, where: Filter | None, limit: int) -> Flow[list[models.Record]]:
     """Points that match a filter, in no particular order."""
     found: tuple[list[models.Record], Any] = yield Call(
         "scroll",
         {
             "collection_name": collection,
-            "scroll_filter": where,
+            "scroll_filter": to_filter(where),
             "limit": limit,
             "with_payload": True,
             "with_vectors": False,
@@ -111,38 +111,43 @@ def optimize(collection: str, progress: Any) -> Flow[bool]:
     return done
 
 
-def count(collection: str, where: models.Filter | None) -> Flow[int]:
+def count(collection: str, where: Filter | None) -> Flow[int]:
     """How many points match, exactly."""
     found: models.CountResult = yield Call(
-        "count", {"collection_name": collection, "count_filter": where, "exact": True}
+        "count", {"collection_name": collection, "count_filter": to_filter(where), "exact": True}
     )
     return found.count
 
 
-def delete(collection: str, where: models.Filter) -> Flow[None]:
+def delete(collection: str, where: Filter) -> Flow[None]:
     """Delete what matches, and wait until it is gone."""
     yield Call(
         "delete",
-        {"collection_name": collection, "points_selector": models.FilterSelector(filter=where), "wait": True},
+        {
+            "collection_name": collection,
+            "points_selector": to_filter(where),
+            "wait": True,
+        },
     )
 
 
-def facet(collection: str, key: str, where: models.Filter | None, limit: int) -> Flow[dict[Any, int]]:
+def facet(collection: str, key: str, where: Filter | None, limit: int) -> Flow[dict[Any, int]]:
     """The values of a field, with the number of points that have each."""
     found: models.FacetResponse = yield Call(
-        "facet", {"collection_name": collection, "key": key, "facet_filter": where, "limit": limit, "exact": True}
+        "facet",
+        {"collection_name": collection, "key": key, "facet_filter": to_filter(where), "limit": limit, "exact": True},
     )
     return {hit.value: hit.count for hit in found.hits}
 
 
-def newest(collection: str, where: models.Filter | None, key: str, limit: int) -> Flow[list[models.Record]]:
+def newest(collection: str, where: Filter | None, key: str, limit: int) -> Flow[list[models.Record]]:
     """Points that match a filter, those with the latest date first."""
     order = models.OrderBy(key=key, direction=models.Direction.DESC)
     found: tuple[list[models.Record], Any] = yield Call(
         "scroll",
         {
             "collection_name": collection,
-            "scroll_filter": where,
+            "scroll_filter": to_filter(where),
             "limit": limit,
             "order_by": order,
             "with_payload": True,
@@ -152,9 +157,9 @@ def newest(collection: str, where: models.Filter | None, key: str, limit: int) -
     return found[0]
 
 
-def set_payload(collection: str, key: str, payload: dict[str, Any], which: Sequence[str] | models.Filter) -> Flow[None]:
+def set_payload(collection: str, key: str, payload: dict[str, Any], which: Sequence[str] | Filter) -> Flow[None]:
     """Change some fields of points, by their ids or by a filter; the others stay."""
-    points = which if isinstance(which, models.Filter) else list(which)
+    points = list(which) if isinstance(which, Sequence) else to_filter(which)
     yield Call(
         "set_payload",
         {"collection_name": collection, "payload": payload, "key": key, "points": points, "wait": True},
@@ -162,14 +167,14 @@ def set_payload(collection: str, key: str, payload: dict[str, Any], which: Seque
 
 
 def page(
-    collection: str, where: models.Filter | None, limit: int, offset: Any, *, only: Sequence[str] | None = None
+    collection: str, where: Filter | None, limit: int, offset: Any, *, only: Sequence[str] | None = None
 ) -> Flow[tuple[list[models.Record], Any]]:
     """Some of the points that match a filter, and where to go on; None at the end."""
     found: tuple[list[models.Record], Any] = yield Call(
         "scroll",
         {
             "collection_name": collection,
-            "scroll_filter": where,
+            "scroll_filter": to_filter(where),
             "limit": limit,
             "offset": offset,
             "with_payload": True if only is None else list(only),
@@ -179,13 +184,13 @@ def page(
     return found
 
 
-def sample(collection: str, where: models.Filter | None, limit: int, key: str) -> Flow[list[models.Record]]:
+def sample(collection: str, where: Filter | None, limit: int, key: str) -> Flow[list[models.Record]]:
     """The first points by id that match a filter, with one field of their payload."""
     found: tuple[list[models.Record], Any] = yield Call(
         "scroll",
         {
             "collection_name": collection,
-            "scroll_filter": where,
+            "scroll_filter": to_filter(where),
             "limit": limit,
             "with_payload": [key],
             "with_vectors": False,

@@ -8,8 +8,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from twofold.documents import point_id
-from twofold.engine.layout import metadata_key
+from twofold.engine.layout import TEXT_KEY, metadata_key
 from twofold.engine.quick import trusted
 from twofold.filters import (
     All,
@@ -18,12 +17,15 @@ from twofold.filters import (
     Contains,
     Either,
     Equals,
-    HasId,
+    HasPoint,
+    HasVector,
     Leaf,
+    Native,
     Node,
     Not,
     Present,
     Scalar,
+    TextContains,
     leaves,
 )
 
@@ -46,9 +48,23 @@ def _compile(node: Node) -> models.Condition:
         return any_of([_compile(part) for part in node.parts])
     if isinstance(node, Not):
         return models.Filter(must_not=[_compile(node.part)])
-    if isinstance(node, HasId):
-        return models.HasIdCondition(has_id=[point_id(identity) for identity in node.ids])
-    return _leaf(node)
+    return _leaf(node) if isinstance(node, Leaf) else _point(node)
+
+
+def _point(node: HasPoint | HasVector | TextContains | Native) -> models.Condition:
+    if isinstance(node, HasPoint):
+        return models.HasIdCondition(has_id=[native_id(point) for point in node.ids])
+    if isinstance(node, HasVector):
+        return models.HasVectorCondition(has_vector=node.name)
+    if isinstance(node, TextContains):
+        return models.FieldCondition(key=TEXT_KEY, match=models.MatchText(text=node.text))
+    native: models.Filter = node.filter
+    return native
+
+
+def native_id(point: str) -> int | str:
+    """A point's id as the engine has it: a collection that others wrote may number its points."""
+    return int(point) if point.isdecimal() else point
 
 
 def _leaf(node: Leaf) -> models.Condition:
@@ -110,9 +126,10 @@ def _above(number: Any) -> float | None:
     return number if number is None or float(number).is_integer() else math.nextafter(number, math.inf)
 
 
-def part_of(where: models.Filter | None) -> models.Filter | None:
+def part_of(where: Node | models.Filter | None) -> models.Filter | None:
     """The part of a collection that a filter names: what it asks of fields with a text, such as a user or a project."""
-    named = [] if where is None else _named(where)
+    native = where if where is None or isinstance(where, models.Filter) else compile_filter(where)
+    named = [] if native is None else _named(native)
     return models.Filter(must=named) if named else None
 
 

@@ -29,7 +29,7 @@ _HALF = 0.5
 
 def to_request(query: EngineQuery) -> models.QueryRequest:
     """A query as one request of a batch."""
-    wanted = {"with_payload": _payload(query.with_payload), "with_vector": [DENSE] if query.with_dense else False}
+    wanted = {"with_payload": to_payload(query.with_payload), "with_vector": [DENSE] if query.with_dense else False}
     if isinstance(query, FusedQuery):
         legs = [models.Prefetch.model_construct(**_leg(leg)) for leg in query.legs]
         how = _fusion(query.fusion)
@@ -63,7 +63,8 @@ def _params(leg: VectorQuery) -> models.SearchParams | None:
     return models.SearchParams(hnsw_ef=leg.hnsw_ef, exact=leg.exact)
 
 
-def _payload(wanted: Payload) -> Any:
+def to_payload(wanted: Payload) -> Any:
+    """What of the payload to bring along."""
     if isinstance(wanted, PayloadWithout):
         return models.PayloadSelectorExclude(exclude=[metadata_key(field) for field in wanted.fields])
     return wanted

@@ -16,7 +16,6 @@ import numpy as np
 
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import DENSE, TEXT_KEY
 from twofold.filters import Node
 from twofold.flow import Flow
@@ -86,8 +85,7 @@ class Nature:
             made_of: Makeup = known.found
             return made_of
         changes = self._changes
-        where = None if within is None else compile_filter(within)
-        rows = yield from calls.sample(self._collection, where, _SAMPLE, TEXT_KEY)
+        rows = yield from calls.sample(self._collection, within, _SAMPLE, TEXT_KEY)
         made_of = _made_of((row.payload or {}).get(TEXT_KEY) for row in rows)
         self._keep(within, made_of, len(rows), changes)
         return made_of

@@ -17,7 +17,7 @@ from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, measure, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
-from twofold.engine.filters import compile_filter, needed_indexes
+from twofold.engine.filters import needed_indexes
 from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, describe, initial_indexes
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node
@@ -42,8 +42,8 @@ class PayloadIndexes:
         self._enabled = enabled
         self._kinds = dict(existing)
 
-    def serve(self, where: Node | models.Filter | None, *, create: bool) -> Flow[models.Filter | None]:
-        """A filter in the engine's form, with an index for what it needs."""
+    def serve(self, where: Node | models.Filter | None, *, create: bool) -> Flow[Node | models.Filter | None]:
+        """A filter, with an index for what it needs."""
         if where is None or isinstance(where, models.Filter):
             return where
         for key, kind in needed_indexes(where).items() if self._enabled else ():
@@ -55,7 +55,7 @@ class PayloadIndexes:
                 )
             if present is None and create and kind in _SAFE:
                 yield from self._create(key, kind)
-        return compile_filter(where)
+        return where
 
     def ensure(self, field: str, kind: str) -> Flow[None]:
         """An index on a metadata field whose kind the caller vouches for, also one for ranges."""

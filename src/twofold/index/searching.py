@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from qdrant_client import models
-
 from twofold.engine import calls
 from twofold.engine.asking import Ask, Effort, Probe
-from twofold.engine.filters import compile_filter, part_of
-from twofold.engine.layout import TEXT_KEY, Stored, from_point, metadata_key
+from twofold.engine.filters import part_of
+from twofold.engine.layout import Stored, from_point
+from twofold.engine.requests import Filter, PayloadWithout
 from twofold.errors import EngineError, EngineUnavailable
-from twofold.filters import Node
+from twofold.filters import All, Either, Native, Node, TextContains
 from twofold.flow import Flow, Work
 from twofold.index.nature import Makeup
 from twofold.index.opening import Ready
@@ -189,14 +188,14 @@ class Searcher:
         return self._asking(query, fusion, probes, where, 0.0)
 
     def _asking(
-        self, query: Query, fusion: Strategy, probes: list[Probe], where: models.Filter | None, words_weight: float
+        self, query: Query, fusion: Strategy, probes: list[Probe], where: Filter | None, words_weight: float
     ) -> Ask:
         """The search as the engine is asked, with what the query's circumstances add."""
         config, extras = query.config, query.extras
         effort = Effort(config.hnsw_ef, config.exact) if self.ready.engine.indexes else None
         if extras is None:
             return Ask(fusion, probes, where, effort, corpus=part_of(where) if self.ready.corpus_idf else None)
-        corpus = compile_filter(extras.corpus) if extras.corpus and self.ready.corpus_idf else None
+        corpus = extras.corpus if extras.corpus and self.ready.corpus_idf else None
         tag_weight = extras.signals.tag_share * words_weight
         floor = _floor(query, "hybrid")
         enough, sure = (floor.score, floor.cosine) if floor else (0.0, None)
@@ -263,19 +262,17 @@ class Searcher:
         near: dict[str, dict[LegName, Place]] = {str(each.id): {"dense": Place(each.score, 0)} for each in found[0]}
         return [row._replace(places=near.get(row.stored.point, row.places)) for row in rows]
 
-    def _match_text(self, text: str, query: Query, where: models.Filter | None) -> Flow[list[Row]]:
+    def _match_text(self, text: str, query: Query, where: Filter | None) -> Flow[list[Row]]:
         """The last resort: documents that contain words of the query, most of them first."""
         asked = yield from self._telling_words(text)
         if not asked:
             return []
-        each_word: list[models.Condition] = [
-            models.FieldCondition(key=TEXT_KEY, match=models.MatchText(text=word)) for word in asked
-        ]
+        each_word = tuple(TextContains(word) for word in asked)
+        own: tuple[Node, ...] = () if where is None else (where if isinstance(where, Node) else Native(where),)
         limit = max(query.config.depth, query.need)
         found: dict[str, Stored] = {}
-        for wanted in (models.Filter(must=each_word), models.Filter(should=each_word)):  # all the words, then any
-            both = wanted if where is None else models.Filter(must=[wanted, where])
-            for point in (yield from calls.scroll(self.ready.collection, both, limit)):
+        for wanted in (All(each_word), Either(each_word)):  # all the words, then any
+            for point in (yield from calls.scroll(self.ready.collection, All((wanted, *own)), limit)):
                 found.setdefault(str(point.id), from_point(point))
         stored = list(found.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
@@ -336,7 +333,7 @@ def _near(row: Row, floor: Floor) -> bool:
 @lru_cache(maxsize=16)
 def _payload(hidden: tuple[str, ...]) -> Any:
     """Everything but what nobody looks at in a hit."""
-    return models.PayloadSelectorExclude(exclude=[metadata_key(field) for field in hidden]) if hidden else True
+    return PayloadWithout(hidden) if hidden else True
 
 
 def _floor(query: Query, mode: Mode) -> Floor | None:

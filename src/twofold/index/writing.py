@@ -27,7 +27,7 @@ from twofold.errors import (
     PartialAdd,
     TwofoldError,
 )
-from twofold.filters import HasId, Node, Not, is_node, matches_all, parse
+from twofold.filters import HasPoint, Node, Not, is_node, matches_all, parse
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Ready
 from twofold.results import IndexInfo
@@ -278,7 +278,7 @@ def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | No
 
 def clear(ready: Ready) -> Flow[int]:
     """Delete everything; gives how many there were."""
-    return (yield from _delete(ready, Not(HasId(()))))
+    return (yield from _delete(ready, Not(HasPoint(()))))
 
 
 def _delete(ready: Ready, which: Node | models.Filter) -> Flow[int]:
@@ -295,7 +295,7 @@ def _selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: s
     if (ids is None) == (where is None):
         raise InvalidQuery(f"{verb} takes either ids or a filter")
     if ids is not None:
-        return HasId(tuple(_id_list(ids)))
+        return HasPoint(tuple(point_id(identity) for identity in _id_list(ids)))
     node = where_node(where)
     if node is None or _says_nothing(node):
         raise FilterError(f"this filter matches everything: name what to {verb.partition('_')[0]}")
@@ -344,6 +344,6 @@ def optimize(ready: Ready, progress: Callable[[OptimizeProgress], None] | None) 
     return (yield from calls.optimize(ready.collection, progress))
 
 
-def only(point_ids: Sequence[str]) -> models.Filter:
+def only(point_ids: Sequence[str]) -> HasPoint:
     """A filter for exactly these points."""
-    return models.Filter(must=[models.HasIdCondition(has_id=list(point_ids))])
+    return HasPoint(tuple(point_ids))

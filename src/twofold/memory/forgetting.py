@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qdrant_client import models
-
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import METADATA_KEY, Stored, metadata_key
 from twofold.errors import InvalidQuery
-from twofold.filters import AnyOf, Equals, Node, matches_all
+from twofold.filters import AnyOf, Equals, HasPoint, Node, matches_all
 from twofold.flow import Flow
 from twofold.index.searching import Searcher
 from twofold.memory import turns
@@ -53,19 +50,18 @@ def forget(
 
 def _where(
     scope: Scope, ids: str | Sequence[str] | None, given: Mapping[str, Any] | None, source: str | None, everything: bool
-) -> models.Filter:
+) -> Node:
     if everything:
-        return compile_filter(scope.where(EVERYTHING))
+        return scope.where(EVERYTHING)
     if ids is not None:
-        own = compile_filter(scope.where(_SHELVES))
-        return models.Filter(must=[own, models.HasIdCondition(has_id=[*filter(is_memory_id, several(ids))])])
+        return scope.where(_SHELVES, HasPoint(tuple(filter(is_memory_id, several(ids)))))
     node: Node | None = Equals("source", source) if source is not None else condition(given)
     if node is None or matches_all(node):
         raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
-    return compile_filter(scope.where(_SHELVES, node))
+    return scope.where(_SHELVES, node)
 
 
-def _delete(searcher: Searcher, keeper: Keeper, scope: Scope, where: models.Filter) -> Flow[int]:
+def _delete(searcher: Searcher, keeper: Keeper, scope: Scope, where: Node) -> Flow[int]:
     """What others hold of these rows goes first: if that fails, nothing is deleted, and who tries again gets it all."""
     rows = yield from matching(searcher.ready, where, only=_NEEDED)
     gone = [row for row in rows if scope.holds(row.metadata, _SHELVES)]

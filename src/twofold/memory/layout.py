@@ -12,7 +12,7 @@ from typing import Any
 from twofold.documents import Record, check, iso
 from twofold.engine.layout import Stored
 from twofold.errors import FilterError, InvalidDocument
-from twofold.filters import All, Either, HasId, Node, Not, parse
+from twofold.filters import All, Either, Leaf, Node, Not, parse
 from twofold.memory.items import MemoryItem
 from twofold.ranking.names import split
 from twofold.text import normalise
@@ -249,9 +249,7 @@ def _placed(node: Node) -> Node:
         return Either(tuple(_placed(part) for part in node.parts))
     if isinstance(node, Not):
         return Not(_placed(node.part))
-    if isinstance(node, HasId):
-        return node
-    return replace(node, field=field_path(node.field))
+    return replace(node, field=field_path(node.field)) if isinstance(node, Leaf) else node
 
 
 def field_path(name: str) -> str:

@@ -11,15 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
-from qdrant_client import models
-
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.asking import Probe, newest_found
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
 from twofold.errors import InvalidQuery
-from twofold.filters import AnyOf, Between, Node, Not
+from twofold.filters import All, AnyOf, Between, HasPoint, HasVector, Node, Not
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
@@ -57,9 +54,8 @@ def newest(
     check_limit(limit)
     moment, seen = _read_cursor(after)
     bound = None if moment is None else Between("created", lte=moment)
-    where = compile_filter(scope.where(shelves, *conditions, bound))
-    if seen:
-        where = models.Filter(must=[where], must_not=[models.HasIdCondition(has_id=list(seen))])
+    unseen = Not(HasPoint(tuple(seen))) if seen else None
+    where = scope.where(shelves, *conditions, bound, unseen)
     stored, page = yield from _readable_page(ready, where, limit, probe)
     undated = (yield from _undated(ready, scope, shelves, conditions)) if after is None else []
     items, problems = split_readable([*page, *undated])
@@ -75,7 +71,7 @@ def _undated(
 
 
 def _readable_page(
-    ready: Ready, where: models.Filter, limit: int, probe: Probe | None
+    ready: Ready, where: Node, limit: int, probe: Probe | None
 ) -> Flow[tuple[list[Stored], list[Stored]]]:
     """Rows, and as many of the first of them as it takes for `limit` that can be read."""
     wanted = limit + 1
@@ -87,7 +83,7 @@ def _readable_page(
         wanted *= 2
 
 
-def _newest_rows(ready: Ready, where: models.Filter, wanted: int, probe: Probe | None) -> Flow[list[Stored]]:
+def _newest_rows(ready: Ready, where: Node, wanted: int, probe: Probe | None) -> Flow[list[Stored]]:
     key = metadata_key("created")
     if probe is None:
         rows = yield from calls.newest(ready.collection, where, key, wanted)
@@ -153,10 +149,10 @@ def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
 
 def everything(ready: Ready, where: Node) -> Flow[list[Stored]]:
     """All rows that match, whatever their state."""
-    return (yield from matching(ready, compile_filter(where)))
+    return (yield from matching(ready, where))
 
 
-def matching(ready: Ready, where: models.Filter, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
+def matching(ready: Ready, where: Node, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
     """All rows that match, or only some fields of them."""
     rows: list[Stored] = []
     offset: Any = None
@@ -172,14 +168,14 @@ def stats(ready: Ready, scope: Scope, *, verify: bool) -> Flow[MemoryStats]:
     counts: dict[Shelf, int] = {}
     shelves: tuple[Shelf, ...] = ("memory", "superseded", "log", "feedback")
     for shelf in shelves:
-        counts[shelf] = yield from calls.count(ready.collection, compile_filter(scope.where((shelf,))))
-    live = compile_filter(scope.where(("memory",)))
+        counts[shelf] = yield from calls.count(ready.collection, scope.where((shelf,)))
+    live = scope.where(("memory",))
     tables: dict[str, Mapping[Any, int]] = {}
     for field in ("type", "tags", "trust"):
         tables[field] = yield from calls.facet(ready.collection, metadata_key(field), live, _MOST)
     lacking = {}
     for name in (DENSE, SPARSE):
-        without = models.Filter(must=[live], must_not=[models.HasVectorCondition(has_vector=name)])
+        without = All((live, Not(HasVector(name))))
         lacking[name] = yield from calls.count(ready.collection, without)
     rows = (yield from everything(ready, scope.where(("memory", "superseded", "log")))) if verify else []
     return MemoryStats(

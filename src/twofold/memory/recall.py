@@ -15,7 +15,6 @@ from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.asking import Ask, Probe
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import Stored, from_point
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
@@ -227,7 +226,7 @@ def search(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, compile_filter(where), _PAGE, offset)
+        points, offset = yield from calls.page(ready.collection, where, _PAGE, offset)
         rows += [stored for stored in map(from_point, points) if wanted in fold(stored.text)]
         if offset is None:
             break
@@ -385,7 +384,7 @@ def _there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
     """Which words some memory has after all: of a long text not every word is kept for comparing."""
     if not isinstance(ready.sparse, BM25):  # a model that knows related words finds something for every word
         return set()
-    embed, where = ready.sparse.embed_query, compile_filter(scope.where(("memory",)))
+    embed, where = ready.sparse.embed_query, scope.where(("memory",))
     try:
         vectors: list[Sparse] = yield Work(lambda: [embed(word) for word in words])
     except Exception:  # the search will meet it too, and report it

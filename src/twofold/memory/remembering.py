@@ -8,13 +8,11 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
-from qdrant_client import models
-
 from twofold.engine import calls
 from twofold.engine.asking import Ask, Probe
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point
 from twofold.errors import InvalidDocument
+from twofold.filters import All, HasVector, Not
 from twofold.flow import Flow, Renew
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
@@ -151,7 +149,7 @@ def _near(searcher: Searcher, keeper: Keeper, scope: Scope, each: Encoded) -> Fl
     floor = keeper.config.near_duplicate
     if floor is None or each.dense is None:
         return []
-    ask = Ask(resolve("auto"), (), compile_filter(scope.where(("memory",))), None)
+    ask = Ask(resolve("auto"), (), scope.where(("memory",)), None)
     request = ask.leg(Probe("dense", each.dense, floor), _NEAR, payload=True)
     answers = yield from calls.query(searcher.ready.collection, [request])
     found = [(from_point(point), point.score) for point in answers[0]]
@@ -230,11 +228,11 @@ def backfill(searcher: Searcher, keeper: Keeper, scope: Scope) -> Flow[int]:
 
 def _lacking(ready: Ready, scope: Scope) -> Flow[list[str]]:
     """The rows without a vector that the collection has room for."""
-    own = compile_filter(scope.where(_SHELVES))
+    own = scope.where(_SHELVES)
     found: dict[str, None] = {}
     for name, missing in ((DENSE, ready.no_dense), (SPARSE, ready.no_lexical)):
         if missing is None:
-            where = models.Filter(must=[own], must_not=[models.HasVectorCondition(has_vector=name)])
+            where = All((own, Not(HasVector(name))))
             rows = yield from listing.matching(ready, where, only=[])
             found |= dict.fromkeys(row.point for row in rows)
     return list(found)

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import from_point, metadata_key
 from twofold.errors import EngineError, EngineUnavailable
 from twofold.flow import Flow, Work
@@ -176,7 +175,7 @@ def read_vocabulary(
     tallied = (
         tally.added - tally.deleted
     )  # before anything is read: what is written meanwhile may be counted twice, but not left out
-    where = compile_filter(scope.where(("memory",)))
+    where = scope.where(("memory",))
     lexicon, words = Lexicon(stem), Words()
     paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in fields)]))
     for path in paths:

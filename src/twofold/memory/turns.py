@@ -17,7 +17,6 @@ import numpy as np
 from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
 from twofold.filters import Between, Node, Not, Present
@@ -264,7 +263,7 @@ def neighbours(searcher: Searcher, scope: Scope, item: MemoryItem, before: int, 
 def _between(searcher: Searcher, conversation: Scope, first: int, last: int) -> Flow[list[MemoryItem]]:
     """The turns of a conversation from one place to another."""
     window = Between("order", gte=first, lte=last)
-    where = compile_filter(conversation.where(("memory",), window, *_exactly(conversation)))
+    where = conversation.where(("memory",), window, *_exactly(conversation))
     rows = yield from calls.scroll(searcher.ready.collection, where, 2 * (last - first + 1))
     return sorted(_readable(map(from_point, rows)), key=_place)
 
@@ -280,7 +279,7 @@ def around(searcher: Searcher, scope: Scope, identity: str, before: int, after: 
 
 def _last_turns(searcher: Searcher, scope: Scope) -> Flow[tuple[list[MemoryItem], int]]:
     """The last turns of a session, and the place of the next one."""
-    where = compile_filter(scope.where(MEMORIES, *_exactly(scope)))
+    where = scope.where(MEMORIES, *_exactly(scope))
     rows = yield from calls.newest(searcher.ready.collection, where, metadata_key("order"), 2 * _REACH)
     stored = [from_point(row) for row in rows]
     orders = [row.metadata["order"] for row in stored]

@@ -11,7 +11,6 @@ from typing import Any
 from twofold.documents import Record, check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
-from twofold.engine.filters import compile_filter
 from twofold.engine.layout import Stored, from_point, to_point
 from twofold.errors import CollectionMismatch, InvalidDocument, MemoryDamaged, MemoryNotFound
 from twofold.filters import AnyOf, Node, Not, Present
@@ -213,7 +212,7 @@ def same_texts(ready: Ready, scope: Scope, hashes: Sequence[str]) -> Flow[dict[s
     """The memories of exactly this scope that have these texts, by hash. Turns are said, not remembered: not they."""
     none_of: list[Node] = [Not(Present(name)) for name in ("agent", "session") if getattr(scope, name) is None]
     texts = AnyOf("content_hash", tuple(hashes))
-    where = compile_filter(scope.where(MEMORIES, texts, Not(Present("order")), *none_of))
+    where = scope.where(MEMORIES, texts, Not(Present("order")), *none_of)
     rows = yield from calls.scroll(ready.collection, where, 4 * len(hashes) + 16)
     found = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
     return {item.content_hash: item for item in sorted(found, key=lambda item: item.superseded_by is None)}
