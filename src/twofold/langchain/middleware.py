@@ -114,7 +114,8 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
             memory = yield from self._memory()
             self._check_session(memory, runtime)
             recall = {"query": _last_user_text(messages), **self._recall_arguments}
-            recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))        said = {_text(message) for message in messages}
+            recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))
+        said = {_text(message) for message in messages}
         new = [hit for hit in recalled if hit.text.strip() not in said]
         return {"twofold_recalled": {self.name: as_data(new) if new else ""}}
 
@@ -158,8 +159,10 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
             memory = yield from self._memory()
             session = self._session_for(memory, runtime)
             for trust, turns in _new_turns(messages):
-                new = {"turns": turns, "session": session, "trust": trust}
-                yield Work(partial(memory.remember_turns, **new), partial(memory.aremember_turns, **new))
+                where: dict[str, Any] = {"session": session, "trust": trust}
+                yield Work(
+                    partial(memory.remember_turns, turns, **where), partial(memory.aremember_turns, turns, **where)
+                )
 
     def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
         return self._session or memory.session or _thread_id(runtime)

@@ -27,7 +27,7 @@ from langgraph.store.base import (
 from twofold.documents import Document, check, iso
 from twofold.encoders.models import resolve_dense
 from twofold.errors import ConfigError, InvalidDocument
-from twofold.filters import All, Between, Equals, HasId, Node, Not
+from twofold.filters import All, Between, Equals, Node, Not
 from twofold.langgraph.filters import FACTS, RANGES, facts_of, ranges_of
 from twofold.results import Explanation, Hit
 
@@ -247,10 +247,10 @@ def expired(moment: datetime) -> Node:
     return All((within(()), Between(EXPIRES, lte=moment)))
 
 
-def postponement(ids: Sequence[str], minutes: float, moment: datetime) -> tuple[dict[str, Any], Node]:
-    """How items that live for so long are changed when they are read, and the condition under which they are.
+def postponement(ids: Sequence[str], minutes: float, moment: datetime) -> dict[str, Any]:
+    """The arguments of `update_metadata` that let items of this time to live, which were just read, live on.
 
     One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
     """
     changes = {EXPIRES: iso(moment + timedelta(minutes=minutes))}
-    return changes, All((HasId(tuple(ids)), Equals(TTL, minutes), Between(EXPIRES, gt=moment)))
+    return {"changes": changes, "filter": {"$id": list(ids), TTL: minutes, EXPIRES: {"gt": moment}}}

@@ -177,8 +177,7 @@ def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
             ids_by_ttl.setdefault(minutes, {})[each.id] = None
     moment = items.utc_now()
     for minutes, ids in ids_by_ttl.items():
-        changes, where = items.postponement(list(ids), minutes, moment)
-        yield Call("update_metadata", {"changes": changes, "filter": where})
+        yield Call("update_metadata", items.postponement(list(ids), minutes, moment))
 
 
 def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str, ...]]]:
