@@ -37,7 +37,8 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 bench: $(VENV)/.dev ## run the benchmarks, for example: make bench ARGS="--help"
 	@$(PY) -m benchmarks $(ARGS)
 
-eval: $(VENV)/.dev ## measure retrieval quality on the sets in ../shared/data, if they are there: make eval ARGS="--help"
+# The sets are not part of the project: without the variable, they are looked for in ../shared/data.
+eval: $(VENV)/.dev ## measure retrieval quality on sets of your own: make eval TWOFOLD_EVAL_DATA=folder ARGS="--help"
 	@$(PY) -m benchmarks.quality $(ARGS)
 
 crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (half an hour or more)
