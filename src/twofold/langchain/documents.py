@@ -12,8 +12,6 @@ from twofold import Document as StoredDocument
 from twofold import Hit, HybridIndex, InvalidDocument, SearchResult
 from twofold.memory.items import added_by_search
 
-# --- what was found ------------------------------------------------------------------------------
-
 
 def to_document(stored: Hit | StoredDocument) -> Document:
     """A document as it was stored, nothing added."""
@@ -31,9 +29,6 @@ def _explained(hit: Hit, result: SearchResult) -> Document:
         for name, value in hit.as_metadata(result).items():
             document.metadata.setdefault(name, value)  # the user's own goes first
     return document
-
-
-# --- what is to be stored ------------------------------------------------------------------------
 
 
 def as_columns(documents: Sequence[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,9 +58,6 @@ def _own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata without what a retriever added, so that a document can be found, changed and written back."""
     added = added_by_search(metadata)
     return {name: value for name, value in metadata.items() if name not in added}
-
-
-# --- the model -----------------------------------------------------------------------------------
 
 
 class IndexEmbeddings(Embeddings):

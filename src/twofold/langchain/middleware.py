@@ -21,17 +21,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import (
-    ConfigError,
-    FilterError,
-    InvalidQuery,
-    Memory,
-    MemoryHit,
-    MemoryResult,
-    Turn,
-    TwofoldError,
-    as_data,
-)
+from twofold import ConfigError, FilterError, InvalidQuery, Memory, MemoryHit, MemoryResult, Turn, TwofoldError, as_data
 from twofold.flow import Flow, Work, arun, run
 from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
@@ -225,13 +215,9 @@ def _last_user_text(messages: Sequence[AnyMessage]) -> str:
 
 def _new_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, list[Turn]]]:
     """What was said since the user began to speak, with the trust it has. Talk with tools is left out."""
-    turns = [
-        Turn(_text(message), "user" if isinstance(message, HumanMessage) else "assistant")
-        for message in messages[_last_turn_start(messages) :]
-        if _text(message) and (isinstance(message, HumanMessage) or _is_answer(message))
-    ]
+    turns: list[Turn] = []
+    for message in messages[_last_turn_start(messages) :]:
+        is_answer = isinstance(message, AIMessage) and not message.tool_calls
+        if _text(message) and (is_answer or isinstance(message, HumanMessage)):
+            turns.append(Turn(_text(message), "assistant" if is_answer else "user"))
     return [(_TRUST[str(speaker)], list(group)) for speaker, group in groupby(turns, lambda turn: turn.speaker)]
-
-
-def _is_answer(message: AnyMessage) -> bool:
-    return isinstance(message, AIMessage) and not message.tool_calls

@@ -13,12 +13,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
 from twofold.documents import iso
 from twofold.errors import FilterError
-from twofold.filters import All, Between, Equals, Node, Not
+from twofold.filters import All, Between, Equals, Node, Not, as_moment, without_numpy
 
 FACTS = "facts"
 RANGES = "ranges"
@@ -30,9 +30,6 @@ _MAX_FACT_LENGTH = 120
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _BOUNDS = ("$gt", "$gte", "$lt", "$lte")
 _OPERATORS = ("$eq", "$ne", *_BOUNDS)
-
-
-# --- what an item states -------------------------------------------------------------------------
 
 
 def facts_of(value: Mapping[str, Any]) -> list[str]:
@@ -83,7 +80,7 @@ def _canonical(value: Any) -> Any:
         return [_canonical(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return iso(value) if isinstance(value, date) else _without_numpy(value)
+    return iso(value) if isinstance(value, date) else without_numpy(value)
 
 
 def _range_name(kind: str, path: Path) -> str:
@@ -93,27 +90,16 @@ def _range_name(kind: str, path: Path) -> str:
 
 def _measure(value: Any) -> tuple[str, float] | None:
     """A number (also one that is written as a text) or a date as a number, with its kind; None if it is neither."""
-    value = _without_numpy(value)
+    value = without_numpy(value)
     try:
         if isinstance(value, str) and _DATE.fullmatch(value.strip()):
             value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
         if isinstance(value, date):
-            return "date", _moment(value).timestamp()
+            return "date", as_moment(value).timestamp()
         number = float(value) if isinstance(value, (str, int, float)) else math.nan
     except (ValueError, OverflowError):
         return None
     return ("number", number) if math.isfinite(number) else None
-
-
-def _moment(value: date) -> datetime:
-    if not isinstance(value, datetime):
-        value = datetime.combine(value, time())
-    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-
-
-def _without_numpy(value: Any) -> Any:
-    """A number of numpy as Python's own, as which it is stored."""
-    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
 # --- what a filter asks for ----------------------------------------------------------------------
@@ -170,7 +156,7 @@ def _check_value(path: Path, value: Any) -> None:
     elif isinstance(value, (list, tuple)):
         for part in value:
             _check_value(path, part)
-    elif not (value is None or isinstance(_without_numpy(value), (str, int, float, date))):
+    elif not (value is None or isinstance(without_numpy(value), (str, int, float, date))):
         raise FilterError(
             f"{_dotted(path)}: no item holds a {type(value).__name__}: convert it as you did to store it, to a string, "
             "a number or a list"

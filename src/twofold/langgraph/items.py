@@ -228,9 +228,6 @@ def _item_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# --- expiry --------------------------------------------------------------------------------------
-
-
 def not_expired(moment: datetime) -> Node:
     """The condition for what may still be shown."""
     return Not(Between(EXPIRES, lte=moment))

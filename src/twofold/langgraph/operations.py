@@ -94,9 +94,6 @@ def _check_whole(name: str, value: object, largest: int | None = None) -> None:
         raise InvalidQuery(f"{name} must be a whole number from 0{up_to}, got {value!r}")
 
 
-# --- the batch -----------------------------------------------------------------------------------
-
-
 def carry_out(ops: Sequence[Op], rules: Rules) -> Flow[list[Result]]:
     """Carry out a batch. Reads see what was there before it; of several puts of one item the last counts."""
     results: list[Result] = [None] * len(ops)
@@ -143,20 +140,18 @@ def _search(op: SearchOp, rules: Rules) -> Flow[list[SearchItem]]:
         if isinstance(leaf, Between):  # a range, whose field holds numbers alone: so an index can't mislead
             yield Call("create_field_index", {"field": leaf.field, "kind": "float"})
     where = All((items.within(op.namespace_prefix), *rules.visible(), *wanted))
-    found: Sequence[Document | Hit] = yield from (_ranked(op, where, rules) if op.query else _newest(op, where))
+    found: Sequence[Document | Hit]
+    if op.query:
+        page = {"query": op.query, "k": op.limit, "offset": op.offset}
+        found = yield Call("search", {**page, "filter": where, "explain": rules.explain})
+    else:
+        found = yield from _newest(op, where)
     if op.refresh_ttl:
         yield from _postpone_expiry(found)
     return [items.to_search_item(each, explain=rules.explain) for each in found]
 
 
-def _ranked(op: SearchOp, where: Node, rules: Rules) -> Flow[Sequence[Document | Hit]]:
-    """With a query: by meaning and by words, best first."""
-    page = {"query": op.query, "k": op.limit, "offset": op.offset}
-    found: Sequence[Hit] = yield Call("search", {**page, "filter": where, "explain": rules.explain})
-    return found
-
-
-def _newest(op: SearchOp, where: Node) -> Flow[Sequence[Document | Hit]]:
+def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
     """Without a query: what was stored last comes first."""
     _check_whole("limit", op.limit, _MAX_PAGE_END)
     _check_whole("offset", op.offset, _MAX_PAGE_END)
@@ -206,9 +201,6 @@ def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
         raise InvalidQuery(f"a namespace is matched by 'prefix' or 'suffix', got {pattern.match_type!r}")
     pairs = zip(wanted, labels, strict=False)
     return len(wanted) <= len(labels) and all(want in (_ANY_LABEL, label) for want, label in pairs)
-
-
-# --- writing -------------------------------------------------------------------------------------
 
 
 def _put(ops: Sequence[PutOp], rules: Rules) -> Flow[None]:

@@ -66,11 +66,12 @@ class QdrantStore(BaseStore):
             explain: Found items say where their score comes from: they are `ExplainedItem`s.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        opening = _opening_arguments(collection, dense, sparse, language, index, config, settings, options)
-        self._set_up(HybridIndex.open(location, **opening), index, ttl, explain)
+        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
+        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
+        self._set_up(HybridIndex.open(location, collection, **options), index, ttl, explain)
         if not self.index.awaited_only:
             with _closed_on_error(self.index):
-                run(_complete(self.index, opening["settings"], index), self._calls)
+                run(_complete(self.index, settings, index), self._calls)
 
     @classmethod
     async def aopen(
@@ -89,11 +90,12 @@ class QdrantStore(BaseStore):
         **options: Any,
     ) -> QdrantStore:
         """Open a store without blocking the event loop."""
-        opening = _opening_arguments(collection, dense, sparse, language, index, config, settings, options)
+        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
+        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
         store = cls.__new__(cls)
-        store._set_up(await HybridIndex.aopen(location, **opening), index, ttl, explain)
+        store._set_up(await HybridIndex.aopen(location, collection, **options), index, ttl, explain)
         with _closed_on_error(store.index):
-            await arun(_complete(store.index, opening["settings"], index), store._calls)
+            await arun(_complete(store.index, settings, index), store._calls)
         return store
 
     def _set_up(
@@ -174,28 +176,10 @@ class QdrantStore(BaseStore):
 # --- opening -------------------------------------------------------------------------------------
 
 
-def _opening_arguments(
-    collection: str,
-    dense: Any,
-    sparse: Any,
-    language: str | None,
-    index: IndexConfig | Sequence[str] | None,
-    config: SearchConfig | None,
-    settings: CollectionSettings | None,
-    options: dict[str, Any],
-) -> dict[str, Any]:
-    """What `HybridIndex.open` gets: the user's settings, and the indexes that items need."""
+def _with_item_indexes(settings: CollectionSettings | None) -> CollectionSettings:
+    """The user's settings, and the indexes that items need."""
     given = settings or CollectionSettings()
-    indexes = {**given.payload_indexes, **items.FIELD_INDEXES}
-    return {
-        "collection": collection,
-        "dense": items.configured_model(index, dense),
-        "sparse": sparse,
-        "language": language,
-        "config": config,
-        "settings": given.model_copy(update={"payload_indexes": indexes}),
-        **options,
-    }
+    return given.model_copy(update={"payload_indexes": {**given.payload_indexes, **items.FIELD_INDEXES}})
 
 
 def _complete(

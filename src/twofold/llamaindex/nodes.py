@@ -19,8 +19,6 @@ NODE_KEY = "_node"
 REF_DOC_FIELD = f"{NODE_KEY}.ref_doc_id"
 _CONTENT_KEY, _TYPE_KEY = "_node_content", "_node_type"
 
-# --- nodes to be stored --------------------------------------------------------------------------
-
 
 def to_document(node: BaseNode) -> Document:
     """A node to be stored: found by its own text, filtered by its own metadata."""
@@ -51,9 +49,6 @@ def _without_last(names: list[str], added: Sequence[str]) -> list[str]:
         if name in kept:
             kept.remove(name)
     return kept[::-1]
-
-
-# --- nodes that were found -----------------------------------------------------------------------
 
 
 def to_node(stored: Document | Hit) -> BaseNode:

@@ -84,16 +84,8 @@ class HybridVectorStore(BasePydanticVectorStore):
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
         super().__init__(stores_text=True)
-        self._index = index or HybridIndex.open(
-            location,
-            collection,
-            dense=_model(embed_model, dims),
-            sparse=sparse,
-            language=language,
-            config=config,
-            settings=settings,
-            **options,
-        )
+        options |= {"sparse": sparse, "language": language, "config": config, "settings": settings}
+        self._index = index or HybridIndex.open(location, collection, dense=_model(embed_model, dims), **options)
 
     @classmethod
     async def aopen(
