@@ -233,12 +233,12 @@ def _between(field: str, bounds: Mapping[str, Any]) -> Between:
 
 
 def _bound(field: str, name: str, value: Any) -> float | datetime:
-    value = _plain(value)
+    value = without_numpy(value)
     if isinstance(value, date):
-        return _moment(value)
+        return as_moment(value)
     if isinstance(value, str):
         try:
-            return _moment(datetime.fromisoformat(value.strip().replace("Z", "+00:00")))
+            return as_moment(datetime.fromisoformat(value.strip().replace("Z", "+00:00")))
         except ValueError:
             raise FilterError(
                 f"{field!r}: {name} needs a number or a date (2024-05-01, 2024-05-01T12:00:00Z), got {value!r}"
@@ -290,9 +290,9 @@ def _values(field: str, values: Any, operator: str) -> tuple[Scalar | datetime, 
 
 
 def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
-    value = _plain(value)
+    value = without_numpy(value)
     if isinstance(value, date):
-        return _moment(value)
+        return as_moment(value)
     if isinstance(value, str):
         return _storable(field, value)
     if isinstance(value, bool):
@@ -304,7 +304,7 @@ def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
     raise FilterError(f"{field!r}: {operator} takes a string, number, bool or date, got {type(value).__name__}")
 
 
-def _plain(value: Any) -> Any:
+def without_numpy(value: Any) -> Any:
     """A value as Python has it: numpy's are stored as such, too."""
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
@@ -333,7 +333,7 @@ def _storable(field: str, value: str) -> str:
     return value
 
 
-def _moment(value: date) -> datetime:
+def as_moment(value: date) -> datetime:
     """A date as its first moment, UTC unless it says otherwise."""
     if not isinstance(value, datetime):
         value = datetime.combine(value, time())

@@ -155,3 +155,21 @@ async def _await_step(step: Step, caller: Caller) -> Any:
         return await (step.acall() if step.acall is not None else asyncio.to_thread(step.call))
     finally:
         caller.extend(time.monotonic() - began)
+
+
+class MethodCaller(NoEngine):
+    """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
+
+    For what is built on the public methods of an index or a memory: each of them has a deadline of its own.
+    """
+
+    def __init__(self, target: object) -> None:
+        self._target = target
+
+    def call(self, call: Call) -> Any:
+        """Call the blocking method."""
+        return getattr(self._target, call.method)(**call.arguments)
+
+    async def acall(self, call: Call) -> Any:
+        """Await the async method of the same meaning."""
+        return await getattr(self._target, f"a{call.method}")(**call.arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, TypeGuard, overload
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical", "text"]
 
@@ -120,7 +120,7 @@ class Hit:
 _EXPLANATION_FIELDS = tuple(each.name for each in fields(Explanation))
 
 
-def is_explanation(value: object) -> bool:
+def is_explanation(value: object) -> TypeGuard[Mapping[str, Any]]:
     """It is an "explanation" of `Hit.as_metadata`: it has those fields, which nobody's own metadata has by chance."""
     return isinstance(value, Mapping) and set(value) == {*_EXPLANATION_FIELDS, "relevance", "mode", "degraded"}
 

@@ -12,7 +12,7 @@ from qdrant_client import AsyncQdrantClient
 
 from tests.langgraph.stores import OURS, Store
 from twofold import ConfigError
-from twofold.langgraph import QdrantStore, clock
+from twofold.langgraph import QdrantStore, items
 from twofold.testing import HashEmbedding
 
 
@@ -32,8 +32,8 @@ class Clock:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
     standing = Clock()
-    monkeypatch.setattr(clock, "now", standing)
-    monkeypatch.setattr(clock, "_last", standing.time)
+    monkeypatch.setattr(items, "utc_now", standing)
+    monkeypatch.setattr(items, "_last_moment", standing.time)
     return standing
 
 

@@ -51,7 +51,7 @@ def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
     assert hit.explanation is not None
     assert why["semantic_score"] == hit.explanation.semantic_score
     assert why["lexical_rank"] == 1
-    assert why["matched_words"] == ("rathole", "port")
+    assert why["matched_words"] == ["rathole", "port"]
     assert why["final_score"] == found.score
     assert (why["mode"], why["degraded"], why["relevance"]) == ("hybrid", None, hit.relevance)
 
@@ -117,7 +117,7 @@ def test_a_node_that_was_written_back_is_explained_anew() -> None:
         (found,) = HybridRetriever(index=index).retrieve("rathole")
         HybridVectorStore(index=index).add([found.node])
         (again,) = HybridRetriever(index=index).retrieve("tunnels")
-        assert again.metadata["explanation"]["matched_words"] == ("tunnels",)
+        assert again.metadata["explanation"]["matched_words"] == ["tunnels"]
 
 
 def test_settings_reach_the_search(index: HybridIndex) -> None:
@@ -142,7 +142,7 @@ async def test_memories(memory: Memory, awaited: bool) -> None:
     assert found.node_id == hit.id
     assert found.score == pytest.approx(hit.score, rel=1e-3)
     assert found.metadata["project"] == "home"
-    assert found.metadata["memory"]["tags"] == ("rathole",)
+    assert found.metadata["memory"]["tags"] == ["rathole"]
     assert found.metadata["memory"]["type"] == "note"
     recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("rathole port eggs")
     assert [node.text for node in recipes] == [NOTES["cake"]]

@@ -14,8 +14,7 @@ try:
 except ImportError as error:
     raise ImportError('twofold.langchain needs LangChain: pip install "twofold[langchain]"') from error
 
-from twofold.langchain.retriever import HybridRetriever
-from twofold.langchain.tools import memory_tools
+from twofold.langchain.retriever import HybridRetriever, memory_tools
 from twofold.langchain.vectorstore import HybridVectorStore
 
 if TYPE_CHECKING:

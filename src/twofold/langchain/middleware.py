@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, TypeAlias
 
@@ -20,34 +21,25 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import (
-    ConfigError,
-    FilterError,
-    InvalidQuery,
-    Memory,
-    MemoryHit,
-    MemoryResult,
-    Turn,
-    TwofoldError,
-    as_data,
-)
-from twofold.langchain.tools import MemorySource, memory_tools
+from twofold import ConfigError, FilterError, InvalidQuery, Memory, MemoryHit, MemoryResult, Turn, TwofoldError, as_data
+from twofold.flow import Flow, Work, arun, run
+from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 
 log = logging.getLogger("twofold")
-_MISTAKES = (ConfigError, FilterError, InvalidQuery)
-Found: TypeAlias = MemoryResult | tuple[MemoryHit, ...]
+_CALLERS_MISTAKES = (ConfigError, FilterError, InvalidQuery)
+Recalled: TypeAlias = MemoryResult | tuple[MemoryHit, ...]
 _TRUST = {"user": "user", "assistant": "agent"}
 
 
-def _joined(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+def _merged(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     return {**old, **new}
 
 
 class RecallingState(AgentState[Any]):
     """The state of an agent with memory."""
 
-    twofold_recalled: NotRequired[Annotated[dict[str, str], PrivateStateAttr, _joined]]
+    twofold_recalled: NotRequired[Annotated[dict[str, str], PrivateStateAttr, _merged]]
     """What each middleware has recalled for this run. Private: it is neither input nor output."""
 
 
@@ -86,8 +78,8 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         self.tools = memory_tools(memory) if tools else []
         self._source = memory
         self._name = name
-        self._recall = {**recall, "k": k}
-        self._remembers = remember_turns
+        self._recall_arguments = {**recall, "k": k}
+        self._remember_turns = remember_turns
         self._session = session
 
     @property
@@ -99,27 +91,23 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def before_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Recall what fits what the user has just said."""
-        found: Found = ()
-        with _spared("recall"):
-            memory = self._memory()
-            self._check_session(memory, runtime)
-            found = memory.recall(_asked(state["messages"]), **self._recall)
-        return self._recalled(found, state["messages"])
+        return run(self._recall(state["messages"], runtime))
 
     async def abefore_agent(self, state: RecallingState, runtime: Runtime[Any]) -> dict[str, Any]:
         """`before_agent` without blocking the event loop."""
-        found: Found = ()
-        with _spared("recall"):
-            memory = await self._amemory()
-            self._check_session(memory, runtime)
-            found = await memory.arecall(_asked(state["messages"]), **self._recall)
-        return self._recalled(found, state["messages"])
+        return await arun(self._recall(state["messages"], runtime))
 
-    def _recalled(self, found: Found, messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    def _recall(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """What the model is to be told; not what stands in the conversation anyway."""
+        recalled: Recalled = ()
+        with _tolerating_failure("recall"):
+            memory = yield from self._memory()
+            self._check_session(memory, runtime)
+            recall = {"query": _last_user_text(messages), **self._recall_arguments}
+            recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))
         said = {_text(message) for message in messages}
-        news = [hit for hit in found if hit.text.strip() not in said]
-        return {"twofold_recalled": {self.name: as_data(news) if news else ""}}
+        new = [hit for hit in recalled if hit.text.strip() not in said]
+        return {"twofold_recalled": {self.name: as_data(new) if new else ""}}
 
     # --- telling the model ---------------------------------------------------------------------
 
@@ -127,49 +115,51 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with the memories in front of the user's message."""
-        return handler(self._informed(request))
+        return handler(self._with_memories(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """`wrap_model_call` without blocking the event loop."""
-        return await handler(self._informed(request))
+        return await handler(self._with_memories(request))
 
-    def _informed(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    def _with_memories(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         recalled: dict[str, str] = request.state.get("twofold_recalled", {})  # type: ignore[assignment]
-        text, place = recalled.get(self.name), _turn(request.messages)
-        if not text or place == len(request.messages):
+        text, start = recalled.get(self.name), _last_turn_start(request.messages)
+        if not text or start == len(request.messages):
             return request
         # Not into the system message: what is stored must not speak with its authority.
-        told = [*request.messages[:place], HumanMessage(text), *request.messages[place:]]
-        return request.override(messages=told)
+        messages = [*request.messages[:start], HumanMessage(text), *request.messages[start:]]
+        return request.override(messages=messages)
 
     # --- remembering what was said -------------------------------------------------------------
 
     def after_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
         """Store the turns of this run."""
-        if not self._remembers:
-            return
-        with _spared("remember"):
-            memory = self._memory()
-            for trust, turns in _new_turns(state["messages"]):
-                memory.remember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
+        run(self._remember(state["messages"], runtime))
 
     async def aafter_agent(self, state: RecallingState, runtime: Runtime[Any]) -> None:
         """`after_agent` without blocking the event loop."""
-        if not self._remembers:
+        await arun(self._remember(state["messages"], runtime))
+
+    def _remember(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[None]:
+        if not self._remember_turns:
             return
-        with _spared("remember"):
-            memory = await self._amemory()
-            for trust, turns in _new_turns(state["messages"]):
-                await memory.aremember_turns(turns, session=self._session_for(memory, runtime), trust=trust)
+        with _tolerating_failure("remember"):
+            memory = yield from self._memory()
+            session = self._session_for(memory, runtime)
+            for trust, turns in _new_turns(messages):
+                where: dict[str, Any] = {"session": session, "trust": trust}
+                yield Work(
+                    partial(memory.remember_turns, turns, **where), partial(memory.aremember_turns, turns, **where)
+                )
 
     def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
-        return self._session or memory.session or _thread(runtime)
+        return self._session or memory.session or _thread_id(runtime)
 
     def _check_session(self, memory: Memory, runtime: Runtime[Any]) -> None:
         """Before the model is paid for an answer that then can't be stored."""
-        if self._remembers and self._session_for(memory, runtime) is None:
+        if self._remember_turns and self._session_for(memory, runtime) is None:
             raise InvalidQuery(
                 "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for one, "
                 'or run the agent with {"configurable": {"thread_id": …}}'
@@ -177,29 +167,28 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     # --- whose memory --------------------------------------------------------------------------
 
-    def _memory(self) -> Memory:
-        if isinstance(self._source, LazyMemory):
-            return self._source.get()
-        return self._source if isinstance(self._source, Memory) else self._source()
-
-    async def _amemory(self) -> Memory:
-        return await self._source.aget() if isinstance(self._source, LazyMemory) else self._memory()
+    def _memory(self) -> Flow[Memory]:
+        source = self._source
+        if isinstance(source, LazyMemory):
+            opened: Memory = yield Work(source.get, source.aget)
+            return opened
+        return source if isinstance(source, Memory) else source()
 
 
 @contextmanager
-def _spared(what: str) -> Iterator[None]:
+def _tolerating_failure(what: str) -> Iterator[None]:
     """Memory is a help: an agent answers without it when it fails. What is wrong in our arguments stays an error."""
     try:
         yield
-    except _MISTAKES:
+    except _CALLERS_MISTAKES:
         raise
     except TwofoldError as error:
         log.warning("the agent goes on without memory, which failed to %s: %s", what, error)
 
 
-def _thread(runtime: Runtime[Any]) -> str | None:
-    running = getattr(runtime, "execution_info", None)  # older versions of LangGraph have none
-    thread = running.thread_id if running else get_config().get("configurable", {}).get("thread_id")
+def _thread_id(runtime: Runtime[Any]) -> str | None:
+    execution = getattr(runtime, "execution_info", None)  # older versions of LangGraph have none
+    thread = execution.thread_id if execution else get_config().get("configurable", {}).get("thread_id")
     return None if thread is None else str(thread)
 
 
@@ -207,32 +196,28 @@ def _text(message: AnyMessage) -> str:
     return str(message.text).strip()
 
 
-def _turn(messages: Sequence[AnyMessage]) -> int:
+def _last_turn_start(messages: Sequence[AnyMessage]) -> int:
     """Where the user began to speak last, maybe in several messages; the end if they didn't."""
-    begin = len(messages)
-    for place in reversed(range(len(messages))):
-        if isinstance(messages[place], HumanMessage):
-            begin = place
-        elif isinstance(messages[place], AIMessage) and begin < len(messages):
+    start = len(messages)
+    for position in reversed(range(len(messages))):
+        if isinstance(messages[position], HumanMessage):
+            start = position
+        elif isinstance(messages[position], AIMessage) and start < len(messages):
             break
-    return begin
+    return start
 
 
-def _asked(messages: Sequence[AnyMessage]) -> str:
+def _last_user_text(messages: Sequence[AnyMessage]) -> str:
     """What the user has just said; empty, which recalls nothing, if that was nothing in words."""
-    said = [_text(message) for message in messages[_turn(messages) :] if isinstance(message, HumanMessage)]
+    said = [_text(message) for message in messages[_last_turn_start(messages) :] if isinstance(message, HumanMessage)]
     return "\n".join(said).strip()
 
 
 def _new_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, list[Turn]]]:
     """What was said since the user began to speak, with the trust it has. Talk with tools is left out."""
-    turns = [
-        Turn(_text(message), "user" if isinstance(message, HumanMessage) else "assistant")
-        for message in messages[_turn(messages) :]
-        if _text(message) and (isinstance(message, HumanMessage) or _is_answer(message))
-    ]
+    turns: list[Turn] = []
+    for message in messages[_last_turn_start(messages) :]:
+        is_answer = isinstance(message, AIMessage) and not message.tool_calls
+        if _text(message) and (is_answer or isinstance(message, HumanMessage)):
+            turns.append(Turn(_text(message), "assistant" if is_answer else "user"))
     return [(_TRUST[str(speaker)], list(group)) for speaker, group in groupby(turns, lambda turn: turn.speaker)]
-
-
-def _is_answer(message: AnyMessage) -> bool:
-    return isinstance(message, AIMessage) and not message.tool_calls

@@ -1,18 +1,26 @@
-"""`HybridRetriever`: an index or a memory as a LangChain retriever."""
+"""An index or a memory as a LangChain retriever, and the tools of a memory as LangChain tools."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from twofold import HybridIndex, Memory, SearchResult
-from twofold.langchain.found import explained, plain
+from twofold import HybridIndex, Memory
+from twofold import tools as neutral
+from twofold.langchain.documents import to_documents
 from twofold.ranking.fusion import FusionLike, Strategy, resolve
+
+MemorySource: TypeAlias = Memory | neutral.LazyMemory | Callable[[], Memory]
+"""A memory, one that is opened at first use, or a function that says at each use whose memory it is now."""
+_SETTINGS = ("k", "filter", "alpha", "fusion", "min_score", "explain")
 
 
 class HybridRetriever(BaseRetriever):
@@ -55,32 +63,34 @@ class HybridRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **overrides: Any
     ) -> list[Document]:
-        asked = self._asked(overrides)
-        found = self.index.search(query, **asked) if self.index else self._memory.recall(query, **asked)
-        return _documents(found, explain=asked["explain"])
+        arguments = self._search_arguments(overrides)
+        search = self.index.search if self.index else self._memory.recall
+        return to_documents(search(query, **arguments), explain=arguments["explain"])
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **overrides: Any
     ) -> list[Document]:
-        asked = self._asked(overrides)
-        found = await (self.index.asearch(query, **asked) if self.index else self._memory.arecall(query, **asked))
-        return _documents(found, explain=asked["explain"])
+        arguments = self._search_arguments(overrides)
+        search = self.index.asearch if self.index else self._memory.arecall
+        return to_documents(await search(query, **arguments), explain=arguments["explain"])
 
-    def _asked(self, overrides: dict[str, Any]) -> dict[str, Any]:
+    def _search_arguments(self, overrides: dict[str, Any]) -> dict[str, Any]:
         """The arguments of one search: those of the call before those of the retriever."""
-        own = {name: getattr(self, name) for name in ("k", "filter", "alpha", "fusion", "min_score", "explain")}
-        asked = {**own, **self.search_kwargs, **overrides}
-        return asked if asked["k"] is not None else {name: value for name, value in asked.items() if name != "k"}
+        own = {name: getattr(self, name) for name in _SETTINGS}
+        arguments = {**own, **self.search_kwargs, **overrides}
+        if arguments["k"] is None:  # the index and the memory each have a number of their own
+            del arguments["k"]
+        return arguments
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """What a trace says about the retriever."""
         index = self.index or self._memory.index
-        told = super()._get_ls_params(**kwargs)
-        told["ls_vector_store_provider"] = "Qdrant"
-        told["ls_embedding_provider"] = "Twofold"
+        params = super()._get_ls_params(**kwargs)
+        params["ls_vector_store_provider"] = "Qdrant"
+        params["ls_embedding_provider"] = "Twofold"
         if index.dense_model:
-            told["ls_embedding_model"] = index.dense_model
-        return told
+            params["ls_embedding_model"] = index.dense_model
+        return params
 
     @property
     def _memory(self) -> Memory:
@@ -89,5 +99,60 @@ class HybridRetriever(BaseRetriever):
         return self.memory
 
 
-def _documents(found: SearchResult, *, explain: bool) -> list[Document]:
-    return explained(found) if explain else [plain(hit) for hit in found]
+# --- the tools of a memory -----------------------------------------------------------------------
+
+
+def memory_tools(
+    memory: MemorySource,
+    *,
+    only: Sequence[str] | None = None,
+    read_only: bool = False,
+    aliases: bool = False,
+    trust: str = "agent",
+) -> list[BaseTool]:
+    """The tools of a memory, for `create_agent` or `bind_tools`.
+
+    A call that went wrong answers with a message of status "error", which says what to do differently.
+
+    Args:
+        memory: What they work on. A function is asked at each call, for an agent that serves many users.
+        only: Just the tools with these names.
+        read_only: Leave out those that store, change or delete.
+        aliases: Offer tools under their other names too, such as `retrieve_memory` for `memory_search`.
+        trust: The trust of what they store: it comes from a model, so "agent" unless you know better.
+    """
+    current = None if isinstance(memory, (Memory, neutral.LazyMemory)) else memory
+    opened = memory if isinstance(memory, (Memory, neutral.LazyMemory)) else neutral.LazyMemory(memory)
+    tools = neutral.memory_tools(opened, only=only, read_only=read_only, aliases=aliases, trust=trust)
+    return [_to_langchain(tool, current) for tool in tools]
+
+
+def _to_langchain(tool: neutral.Tool, current_memory: Callable[[], Memory] | None) -> BaseTool:
+    """Text for the model, plain values as the artifact."""
+
+    def current_tool() -> neutral.Tool:
+        return tool if current_memory is None else replace(tool, memory=current_memory())
+
+    def run(**arguments: Any) -> tuple[str, dict[str, Any]]:
+        return _content_and_artifact(current_tool().call(arguments))
+
+    async def arun(**arguments: Any) -> tuple[str, dict[str, Any]]:
+        return _content_and_artifact(await current_tool().acall(arguments))
+
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.arguments,
+        func=run,
+        coroutine=arun,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+        handle_validation_error=tool.explain,  # type: ignore[arg-type]
+        metadata={"read_only": tool.read_only, "destructive": tool.destructive, "idempotent": tool.idempotent},
+    )
+
+
+def _content_and_artifact(result: neutral.ToolResult) -> tuple[str, dict[str, Any]]:
+    if result.is_error:
+        raise ToolException(result.text)
+    return result.text, dict(result.data)

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
-from qdrant_client import models
 from typing_extensions import Self
 
-from twofold import Document as Stored
-from twofold import HybridIndex, InvalidDocument, SearchResult
-from twofold.langchain.embedding import IndexEmbeddings
-from twofold.langchain.found import own_metadata, plain
+from twofold import Document as StoredDocument
+from twofold import HybridIndex
+from twofold.langchain.documents import IndexEmbeddings, as_columns, to_document, to_documents, to_stored
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
     Location = str | Path | QdrantClient | AsyncQdrantClient
-
-_EVERYTHING = models.Filter(must_not=[models.HasIdCondition(has_id=[])])
 
 
 class HybridVectorStore(VectorStore):
@@ -96,12 +92,12 @@ class HybridVectorStore(VectorStore):
     @classmethod
     def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
         """Open a store and add documents to it; further arguments are those of `from_texts`."""
-        return cls.from_texts(**_columns(documents, kwargs), embedding=embedding)
+        return cls.from_texts(**as_columns(documents, kwargs), embedding=embedding)
 
     @classmethod
     async def afrom_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
         """`from_documents` without blocking the event loop."""
-        return await cls.afrom_texts(**_columns(documents, kwargs), embedding=embedding)
+        return await cls.afrom_texts(**as_columns(documents, kwargs), embedding=embedding)
 
     # --- storing -------------------------------------------------------------------------------
 
@@ -114,7 +110,7 @@ class HybridVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Store texts, and replace those whose id is already there; `batch_size` and `progress` are as for `add`."""
-        return self.index.add(_stored(texts, metadatas, ids), **kwargs)
+        return self.index.add(to_stored(texts, metadatas, ids), **kwargs)
 
     async def aadd_texts(
         self,
@@ -125,71 +121,77 @@ class HybridVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """`add_texts` without blocking the event loop."""
-        return await self.index.aadd(_stored(texts, metadatas, ids), **kwargs)
+        return await self.index.aadd(to_stored(texts, metadatas, ids), **kwargs)
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """Store documents, and replace those whose id is already there. `ids` go before the documents' own."""
-        return self.add_texts(**_columns(documents, kwargs))
+        return self.add_texts(**as_columns(documents, kwargs))
 
     async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """`add_documents` without blocking the event loop."""
-        return await self.aadd_texts(**_columns(documents, kwargs))
+        return await self.aadd_texts(**as_columns(documents, kwargs))
 
     def delete(self, ids: list[str] | None = None, *, filter: Any = None, **kwargs: Any) -> bool:
         """Delete by ids or by filter; without either, everything. Ids that aren't there are no error."""
-        self.index.delete(ids, filter=_EVERYTHING if ids is None and filter is None else filter)
+        if ids is None and filter is None:
+            self.index.clear()
+        else:
+            self.index.delete(ids, filter=filter)
         return True
 
     async def adelete(self, ids: list[str] | None = None, *, filter: Any = None, **kwargs: Any) -> bool:
         """`delete` without blocking the event loop."""
-        await self.index.adelete(ids, filter=_EVERYTHING if ids is None and filter is None else filter)
+        if ids is None and filter is None:
+            await self.index.aclear()
+        else:
+            await self.index.adelete(ids, filter=filter)
         return True
 
     # --- finding -------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents by id, in the order of the ids; those that aren't there are left out."""
-        return [plain(found) for found in self.index.get(list(ids)) if found is not None]
+        return _present(self.index.get(list(ids)))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """`get_by_ids` without blocking the event loop."""
-        return [plain(found) for found in await self.index.aget(list(ids)) if found is not None]
+        return _present(await self.index.aget(list(ids)))
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Find documents by meaning and by words."""
-        return _documents(self.index.search(query, k, **kwargs))
+        return to_documents(self.index.search(query, k, **kwargs))
 
     async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """`similarity_search` without blocking the event loop."""
-        return _documents(await self.index.asearch(query, k, **kwargs))
+        return to_documents(await self.index.asearch(query, k, **kwargs))
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """The same, each with its final score: higher is better."""
-        return [(plain(hit), hit.score) for hit in self.index.search(query, k, **kwargs)]
+        return [(to_document(hit), hit.score) for hit in self.index.search(query, k, **kwargs)]
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` without blocking the event loop."""
-        return [(plain(hit), hit.score) for hit in await self.index.asearch(query, k, **kwargs)]
+        return [(to_document(hit), hit.score) for hit in await self.index.asearch(query, k, **kwargs)]
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        return [(plain(hit), hit.relevance) for hit in self.index.search(query, k, **kwargs)]
+        return [(to_document(hit), hit.relevance) for hit in self.index.search(query, k, **kwargs)]
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        return [(plain(hit), hit.relevance) for hit in await self.index.asearch(query, k, **kwargs)]
+        return [(to_document(hit), hit.relevance) for hit in await self.index.asearch(query, k, **kwargs)]
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """Find the documents nearest to a vector, by meaning alone."""
-        return _documents(self.index.search_by_vector(embedding, k, **kwargs))
+        return to_documents(self.index.search_by_vector(embedding, k, **kwargs))
 
     async def asimilarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """`similarity_search_by_vector` without blocking the event loop."""
-        return _documents(await self.index.asearch_by_vector(embedding, k, **kwargs))
+        return to_documents(await self.index.asearch_by_vector(embedding, k, **kwargs))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -203,53 +205,30 @@ class HybridVectorStore(VectorStore):
             lambda_mult: From 0, as different as possible, to 1, the ranking of `similarity_search`.
             kwargs: Whatever else `HybridIndex.search_diverse` takes.
         """
-        return _documents(self.index.search_diverse(query, k, **_choice(fetch_k, lambda_mult), **kwargs))
+        return to_documents(self.index.search_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` without blocking the event loop."""
-        return _documents(await self.index.asearch_diverse(query, k, **_choice(fetch_k, lambda_mult), **kwargs))
+        return to_documents(await self.index.asearch_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Find documents that are near a vector and differ from each other."""
-        return _documents(self.index.search_diverse(embedding, k, **_choice(fetch_k, lambda_mult), **kwargs))
+        return to_documents(self.index.search_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     async def amax_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search_by_vector` without blocking the event loop."""
-        return _documents(await self.index.asearch_diverse(embedding, k, **_choice(fetch_k, lambda_mult), **kwargs))
+        return to_documents(await self.index.asearch_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
 
-def _documents(found: SearchResult) -> list[Document]:
-    return [plain(hit) for hit in found]
+def _present(documents: Sequence[StoredDocument | None]) -> list[Document]:
+    return [to_document(document) for document in documents if document is not None]
 
 
-def _choice(fetch_k: int, lambda_mult: float) -> dict[str, Any]:
+def _mmr(fetch_k: int, lambda_mult: float) -> dict[str, Any]:
     return {"candidates": fetch_k, "diversity": 1 - lambda_mult}
-
-
-def _columns(documents: Sequence[Document], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Documents as texts, metadatas and ids, where given ids go before their own."""
-    own = [document.id for document in documents]
-    return {
-        **kwargs,
-        "texts": [document.page_content for document in documents],
-        "metadatas": [document.metadata for document in documents],
-        "ids": own if kwargs.get("ids") is None else kwargs["ids"],
-    }
-
-
-def _stored(
-    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
-) -> list[Stored]:
-    """Texts as documents of an index; one whose id is None gets one derived from what it holds, None is no metadata."""
-    given = list(texts)
-    for name, column in (("metadatas", metadatas), ("ids", ids)):
-        if column and len(column) != len(given):
-            raise InvalidDocument(f"{len(given)} texts but {len(column)} {name}: give one for each text")
-    rows = zip(given, metadatas or [{}] * len(given), ids or [None] * len(given), strict=True)
-    return [Stored(text, identity, own_metadata(metadata or {})) for text, metadata, identity in rows]

@@ -1,27 +1,28 @@
-"""The store that a graph is compiled with."""
+"""`QdrantStore`: the store that a graph is compiled with, and the thread that deletes what has expired."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
-from twofold.config import CollectionSettings, SearchConfig
-from twofold.errors import ConfigError
-from twofold.flow import Flow
-from twofold.index.hybrid import HybridIndex
-from twofold.index.searching import Searcher
-from twofold.langgraph import batching, expiry
-from twofold.langgraph.batching import Rules
-from twofold.langgraph.items import INDEXES
-from twofold.langgraph.texts import check_dims, fields_of, model_of
-from twofold.memory.state import closed_on_error, complete
+from twofold import CollectionSettings, ConfigError, HybridIndex, SearchConfig
+from twofold.flow import Call, Flow, MethodCaller, arun, run
+from twofold.langgraph import items, operations
+from twofold.langgraph.operations import Rules, check_minutes
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
+
+log = logging.getLogger("twofold")
+_TTL_KEYS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes"}
+_DEFAULT_SWEEP_INTERVAL_MINUTES = 5.0
 
 
 class QdrantStore(BaseStore):
@@ -65,11 +66,12 @@ class QdrantStore(BaseStore):
             explain: Found items say where their score comes from: they are `ExplainedItem`s.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        opening = _opening(collection, model_of(index, dense), sparse, language, settings, options)
-        self._set_up(HybridIndex.open(location, **opening), index, ttl, config, explain)
+        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
+        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
+        self._set_up(HybridIndex.open(location, collection, **options), index, ttl, explain)
         if not self.index.awaited_only:
-            with closed_on_error(self.index):
-                self.index.perform(lambda searcher: _complete(searcher, opening["settings"], index))
+            with _closed_on_error(self.index):
+                run(_complete(self.index, settings, index), self._calls)
 
     @classmethod
     async def aopen(
@@ -88,27 +90,24 @@ class QdrantStore(BaseStore):
         **options: Any,
     ) -> QdrantStore:
         """Open a store without blocking the event loop."""
-        opening = _opening(collection, model_of(index, dense), sparse, language, settings, options)
+        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
+        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
         store = cls.__new__(cls)
-        store._set_up(await HybridIndex.aopen(location, **opening), index, ttl, config, explain)
-        with closed_on_error(store.index):
-            await store.index.aperform(lambda searcher: _complete(searcher, opening["settings"], index))
+        store._set_up(await HybridIndex.aopen(location, collection, **options), index, ttl, explain)
+        with _closed_on_error(store.index):
+            await arun(_complete(store.index, settings, index), store._calls)
         return store
 
     def _set_up(
-        self,
-        opened: HybridIndex,
-        index: IndexConfig | Sequence[str] | None,
-        ttl: TTLConfig | None,
-        config: SearchConfig | None,
-        explain: bool,
+        self, opened: HybridIndex, index: IndexConfig | Sequence[str] | None, ttl: TTLConfig | None, explain: bool
     ) -> None:
-        with closed_on_error(opened):
+        with _closed_on_error(opened):
             self.index = opened
-            self.ttl_config = expiry.check_config(ttl)
-            omit = (ttl or {}).get("omit_expired", True)
-            self._rules = Rules(fields_of(index), config or SearchConfig(), explain, omit)
-            self._sweeper = expiry.Sweeper(self.sweep_ttl)
+            self.ttl_config = _check_ttl_config(ttl)
+            omit_expired = (ttl or {}).get("omit_expired", True)
+            self._rules = Rules(items.searched_fields(index), explain, omit_expired)
+            self._calls = MethodCaller(opened)
+            self._sweeper = Sweeper(self.sweep_ttl)
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -117,23 +116,21 @@ class QdrantStore(BaseStore):
 
         All are checked before the first is carried out, and an item that can't be stored fails them all.
         """
-        checked = batching.check_ops(ops)
-        return self.index.perform(lambda searcher: batching.perform(searcher, self._rules, checked))
+        return run(operations.carry_out(operations.check_ops(ops), self._rules), self._calls)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """`batch` without blocking the event loop."""
-        checked = batching.check_ops(ops)
-        return await self.index.aperform(lambda searcher: batching.perform(searcher, self._rules, checked))
+        return await arun(operations.carry_out(operations.check_ops(ops), self._rules), self._calls)
 
     # --- expiry --------------------------------------------------------------------------------
 
     def sweep_ttl(self) -> int:
         """Delete what has expired; says how many items it was."""
-        return self.index.perform(expiry.sweep)
+        return self.index.delete(filter=items.expired(items.utc_now()))
 
     async def asweep_ttl(self) -> int:
         """`sweep_ttl` without blocking the event loop."""
-        return await self.index.aperform(expiry.sweep)
+        return await self.index.adelete(filter=items.expired(items.utc_now()))
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
         """Delete what has expired from time to time, in a thread; every 5 minutes unless configured otherwise."""
@@ -141,7 +138,7 @@ class QdrantStore(BaseStore):
             raise ConfigError(
                 "this store is on an AsyncQdrantClient, which a thread can't use: await asweep_ttl() in a task of yours"
             )
-        expiry.check_minutes("sweep_interval_minutes", sweep_interval_minutes)
+        check_minutes("sweep_interval_minutes", sweep_interval_minutes)
         self._sweeper.start(sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes"))
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
@@ -176,28 +173,75 @@ class QdrantStore(BaseStore):
         return f"<QdrantStore in {self.index!r}>"
 
 
-def _complete(
-    searcher: Searcher, settings: CollectionSettings, index: IndexConfig | Sequence[str] | None
-) -> Flow[None]:
-    check_dims(index, searcher.ready.dim)
-    yield from complete(searcher, settings)
+# --- opening -------------------------------------------------------------------------------------
 
 
-def _opening(
-    collection: str,
-    dense: Any,
-    sparse: Any,
-    language: str | None,
-    settings: CollectionSettings | None,
-    options: dict[str, Any],
-) -> dict[str, Any]:
+def _with_item_indexes(settings: CollectionSettings | None) -> CollectionSettings:
+    """The user's settings, and the indexes that items need."""
     given = settings or CollectionSettings()
-    indexes = {**given.payload_indexes, **INDEXES}
-    return {
-        "collection": collection,
-        "dense": dense,
-        "sparse": sparse,
-        "language": language,
-        "settings": given.model_copy(update={"payload_indexes": indexes}),
-        **options,
-    }
+    return given.model_copy(update={"payload_indexes": {**given.payload_indexes, **items.FIELD_INDEXES}})
+
+
+def _complete(
+    opened: HybridIndex, settings: CollectionSettings, index: IndexConfig | Sequence[str] | None
+) -> Flow[None]:
+    """Check the model, and create the indexes that a collection from before lacks."""
+    if opened.dense_dim is not None:
+        items.check_dims(index, opened.dense_dim)
+    for field, kind in settings.payload_indexes.items():
+        yield Call("create_field_index", {"field": field, "kind": kind})
+
+
+@contextmanager
+def _closed_on_error(index: HybridIndex) -> Iterator[None]:
+    """An index that can't be used doesn't stay open."""
+    try:
+        yield
+    except BaseException:
+        index.close()
+        raise
+
+
+# --- expiry --------------------------------------------------------------------------------------
+
+
+def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:
+    """LangGraph's own configuration of expiry."""
+    unknown = set(ttl or {}) - _TTL_KEYS
+    if unknown:
+        raise ConfigError(f"ttl has {', '.join(sorted(unknown))}: it may have {', '.join(sorted(_TTL_KEYS))}")
+    check_minutes("default_ttl", (ttl or {}).get("default_ttl"))
+    check_minutes("sweep_interval_minutes", (ttl or {}).get("sweep_interval_minutes"))
+    return ttl
+
+
+class Sweeper:
+    """A thread that sweeps from time to time."""
+
+    def __init__(self, sweep: Callable[[], int]) -> None:
+        self._sweep = sweep
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, minutes: float | None) -> None:
+        """Begin; does nothing if it is running."""
+        if self._thread is None or not self._thread.is_alive():
+            self._stop.clear()
+            seconds = 60 * (_DEFAULT_SWEEP_INTERVAL_MINUTES if minutes is None else minutes)
+            self._thread = threading.Thread(target=self._run, args=(seconds,), name="twofold-sweeper", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float | None) -> bool:
+        """End; says whether the thread has come to its end within `timeout` seconds."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        return True
+
+    def _run(self, seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            try:
+                self._sweep()
+            except Exception as error:  # the next round may fare better; who reads is not shown what has expired
+                log.warning("expired items could not be deleted: %s", error)

@@ -5,10 +5,8 @@ try:
 except ImportError as error:
     raise ImportError('twofold.llamaindex needs LlamaIndex: pip install "twofold[llamaindex]"') from error
 
-from twofold.llamaindex.embedding import IndexEmbedding
-from twofold.llamaindex.memory_block import HybridMemoryBlock
-from twofold.llamaindex.retriever import HybridRetriever
-from twofold.llamaindex.tools import memory_tools
+from twofold.llamaindex.nodes import IndexEmbedding
+from twofold.llamaindex.retriever import HybridMemoryBlock, HybridRetriever, memory_tools
 from twofold.llamaindex.vector_store import HybridVectorStore
 
 __all__ = ["HybridMemoryBlock", "HybridRetriever", "HybridVectorStore", "IndexEmbedding", "memory_tools"]

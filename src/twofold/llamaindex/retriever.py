@@ -1,21 +1,29 @@
-"""`HybridRetriever`: an index or a memory as a LlamaIndex retriever."""
+"""An index or a memory as a LlamaIndex retriever; a memory as tools and as a block of LlamaIndex's own memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager
+from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.vector_stores import MetadataFilters
 
-from twofold.errors import ConfigError
-from twofold.index.hybrid import HybridIndex
-from twofold.llamaindex.filters import to_filter
-from twofold.llamaindex.nodes import to_scored
-from twofold.memory.memory import Memory
+from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, TwofoldError, as_data
+from twofold import tools as neutral
+from twofold.llamaindex.nodes import to_filter, to_scored_nodes
 from twofold.ranking.fusion import FusionLike
+
+log = logging.getLogger("twofold")
+_TRUST = {MessageRole.USER: "user", MessageRole.ASSISTANT: "agent"}
+"""Who speaks, and how far that is trusted. Other messages (the system's, those of tools) are not remembered."""
 
 
 class HybridRetriever(BaseRetriever):
@@ -54,32 +62,143 @@ class HybridRetriever(BaseRetriever):
             callback_manager: As for any retriever.
             kwargs: Whatever else `BaseRetriever` takes.
         """
-        if (index is None) == (memory is None):
+        self._search: Callable[..., SearchResult]
+        self._asearch: Callable[..., Awaitable[SearchResult]]
+        if index is not None and memory is None:
+            self._search, self._asearch = index.search, index.asearch
+        elif memory is not None and index is None:
+            self._search, self._asearch = memory.recall, memory.arecall
+        else:
             raise ConfigError("give either index= or memory=: a retriever looks in one place")
-        self._index, self._memory, self._explain = index, memory, explain
         self.similarity_top_k = similarity_top_k
         given = {"filter": to_filter(filters), "alpha": alpha, "fusion": fusion, "min_score": min_score}
-        self._given = {**given, "explain": explain, **(search_kwargs or {})}
+        self._arguments = {**given, "explain": explain, **(search_kwargs or {})}
+        self._explain = explain
         super().__init__(callback_manager=callback_manager, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        text, asked = query_bundle.query_str, self._asked()
-        if self._index is not None:
-            return to_scored(self._index.search(text, **asked), explain=self._explain)
-        return to_scored(self._of_memory.recall(text, **asked), explain=self._explain)
+        return to_scored_nodes(self._search(**self._search_arguments(query_bundle)), explain=self._explain)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        text, asked = query_bundle.query_str, self._asked()
-        if self._index is not None:
-            return to_scored(await self._index.asearch(text, **asked), explain=self._explain)
-        return to_scored(await self._of_memory.arecall(text, **asked), explain=self._explain)
+        return to_scored_nodes(await self._asearch(**self._search_arguments(query_bundle)), explain=self._explain)
 
-    def _asked(self) -> dict[str, Any]:
-        k = self.similarity_top_k
-        return self._given if k is None else {"k": k, **self._given}
+    def _search_arguments(self, query: QueryBundle) -> dict[str, Any]:
+        k = {} if self.similarity_top_k is None else {"k": self.similarity_top_k}
+        return {"query": query.query_str, **k, **self._arguments}
 
-    @property
-    def _of_memory(self) -> Memory:
-        if self._memory is None:
-            raise ConfigError("this retriever has neither an index nor a memory: give it one")
-        return self._memory
+
+# --- a memory as tools -------------------------------------------------------------------------
+
+
+class MemoryTool(FunctionTool):
+    """A tool of a memory. What a model does wrong is an answer with `is_error`, which says what to do differently."""
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        """Run the tool."""
+        return _with_plain_values(super().call(*args, **kwargs))
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        """`call` without blocking the event loop."""
+        return _with_plain_values(await super().acall(*args, **kwargs))
+
+
+def memory_tools(
+    memory: Memory | neutral.LazyMemory,
+    *,
+    only: Sequence[str] | None = None,
+    read_only: bool = False,
+    aliases: bool = False,
+    trust: str = "agent",
+) -> list[FunctionTool]:
+    """The tools of a memory, for a `FunctionAgent` or any other.
+
+    Args:
+        memory: What they work on.
+        only: Just the tools with these names.
+        read_only: Leave out those that store, change or delete.
+        aliases: Offer tools under their other names too, such as `retrieve_memory` for `memory_search`.
+        trust: The trust of what they store: it comes from a model, so "agent" unless you know better.
+    """
+    tools = neutral.memory_tools(memory, only=only, read_only=read_only, aliases=aliases, trust=trust)
+    return [_to_llamaindex(tool) for tool in tools]
+
+
+def _to_llamaindex(tool: neutral.Tool) -> FunctionTool:
+    def run(**arguments: Any) -> neutral.ToolResult:
+        return tool.call(arguments)
+
+    async def arun(**arguments: Any) -> neutral.ToolResult:
+        return await tool.acall(arguments)
+
+    metadata = ToolMetadata(name=tool.name, description=tool.description, fn_schema=tool.arguments)
+    return MemoryTool(fn=run, async_fn=arun, metadata=metadata)
+
+
+def _with_plain_values(output: ToolOutput) -> ToolOutput:
+    result: neutral.ToolResult = output.raw_output
+    output.raw_output, output.is_error = dict(result.data), result.is_error
+    return output
+
+
+# --- a memory as a block of LlamaIndex's own memory --------------------------------------------
+
+
+class HybridMemoryBlock(BaseMemoryBlock[str]):
+    """Remembers what leaves the short-term memory, and brings back what fits the last messages.
+
+    What it brings back is marked as data, so that a model reads it and doesn't obey it. If the memory fails, that is
+    logged as a warning and the agent goes on without it.
+    """
+
+    name: str = Field(default="long_term_memory", description="The name of the block in the prompt.")
+    memory: Memory = Field(description="Whose memories.", exclude=True)
+    similarity_top_k: int = Field(default=5, ge=1, description="How many memories at most.")
+    window: int = Field(default=2, ge=1, description="How many of the last messages say what to look for.")
+    min_score: float | None = Field(default=None, description="Leave out memories below this score.")
+    session: str | None = Field(default=None, description="The session of messages that don't name theirs.")
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        spoken = [text for message in messages or () if (text := _said(message))]
+        query = "\n".join(spoken[-self.window :])
+        if not query:
+            return ""
+        try:
+            recalled = await self.memory.arecall(query, self.similarity_top_k, min_score=self.min_score)
+        except TwofoldError as error:
+            if isinstance(error, ValueError):  # what is wrong in our arguments stays an error
+                raise
+            log.warning("the agent goes on without memory, which failed to recall: %s", error)
+            return ""
+        return as_data(recalled) if len(recalled) else ""
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        for (session, trust), turns in _turns(messages, self.memory.session, self.session):
+            await self.memory.aremember_turns(turns, session=session, trust=trust)
+
+
+def _said(message: ChatMessage) -> str:
+    """What a person or the assistant said; empty for anything else, and for a message without text."""
+    return (message.content or "").strip() if message.role in _TRUST else ""
+
+
+def _turns(
+    messages: Sequence[ChatMessage], memory_session: str | None, block_session: str | None
+) -> Iterator[tuple[tuple[str, str], list[Turn]]]:
+    """Turns in their order, as far as they have the same session and the same trust.
+
+    A memory that was opened for one session stores in no other.
+    """
+
+    def session_and_trust(message: ChatMessage) -> tuple[str, str]:
+        return memory_session or _session(message, block_session), _TRUST[message.role]
+
+    spoken = [message for message in messages if _said(message)]
+    for key, group in groupby(spoken, key=session_and_trust):
+        yield key, [Turn(_said(message), message.role.value) for message in group]
+
+
+def _session(message: ChatMessage, block_session: str | None) -> str:
+    session = message.additional_kwargs.get("session_id") or block_session
+    if not session:
+        raise ConfigError('messages belong to a session: aput(…, session_id="…"), or HybridMemoryBlock(session="…")')
+    return str(session)

@@ -1,29 +1,43 @@
-"""`HybridVectorStore`: what a `VectorStoreIndex` keeps its nodes in."""
+"""`HybridVectorStore`: what a `VectorStoreIndex` keeps its nodes in.
+
+What takes several steps is a flow over the public methods of the index, which the store calls or awaits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
-from qdrant_client import models
+from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 
-from twofold.config import CollectionSettings, SearchConfig
-from twofold.errors import ConfigError, InvalidQuery
-from twofold.index.hybrid import HybridIndex
-from twofold.index.writing import FilterLike
-from twofold.llamaindex import querying, writing
-from twofold.llamaindex.embedding import IndexEmbedding
-from twofold.llamaindex.nodes import REF_DOC
+from twofold import (
+    CollectionSettings,
+    ConfigError,
+    Document,
+    EncoderError,
+    HybridIndex,
+    InvalidDocument,
+    InvalidQuery,
+    SearchConfig,
+    SearchResult,
+)
+from twofold.encoders.base import DenseEncoder
+from twofold.flow import Call, Flow, MethodCaller, arun, run
+from twofold.llamaindex.nodes import REF_DOC_FIELD, IndexEmbedding, all_of, to_document, to_node
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
-_EVERYTHING = models.Filter(must_not=[models.HasIdCondition(has_id=[])])
+_LEXICAL_MODES = (Mode.SPARSE, Mode.TEXT_SEARCH)
+_DENSE_MODES = (Mode.DEFAULT, Mode.MMR)
+_MODES = (*_DENSE_MODES, Mode.HYBRID, *_LEXICAL_MODES)
+_DEFAULT_MMR_THRESHOLD = 0.5
+_DEFAULT_MMR_PREFETCH_FACTOR = 4
 
 
 class HybridVectorStore(BasePydanticVectorStore):
@@ -70,16 +84,8 @@ class HybridVectorStore(BasePydanticVectorStore):
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
         super().__init__(stores_text=True)
-        self._index = index or HybridIndex.open(
-            location,
-            collection,
-            dense=_model(embed_model, dims),
-            sparse=sparse,
-            language=language,
-            config=config,
-            settings=settings,
-            **options,
-        )
+        options |= {"sparse": sparse, "language": language, "config": config, "settings": settings}
+        self._index = index or HybridIndex.open(location, collection, dense=_model(embed_model, dims), **options)
 
     @classmethod
     async def aopen(
@@ -139,53 +145,51 @@ class HybridVectorStore(BasePydanticVectorStore):
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes with their vectors, and replace those whose id is there; one without a vector is embedded."""
-        return self._index.perform(lambda searcher: writing.add(searcher, nodes))
+        return run(_add(self._index, nodes), MethodCaller(self._index))
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """`add` without blocking the event loop."""
-        return await self._index.aperform(lambda searcher: writing.add(searcher, nodes))
+        return await arun(_add(self._index, nodes), MethodCaller(self._index))
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
-        self._index.delete(filter={REF_DOC: ref_doc_id})
+        self._index.delete(filter={REF_DOC_FIELD: ref_doc_id})
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """`delete` without blocking the event loop."""
-        await self._index.adelete(filter={REF_DOC: ref_doc_id})
+        await self._index.adelete(filter={REF_DOC_FIELD: ref_doc_id})
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """Delete nodes by id, by filter, or those that fulfil both."""
-        self._index.delete(filter=_named(node_ids, filters))
+        self._index.delete(filter=_which(node_ids, filters))
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """`delete_nodes` without blocking the event loop."""
-        await self._index.adelete(filter=_named(node_ids, filters))
+        await self._index.adelete(filter=_which(node_ids, filters))
 
     def clear(self) -> None:
         """Delete everything."""
-        self._index.delete(filter=_EVERYTHING)
+        self._index.clear()
 
     async def aclear(self) -> None:
         """`clear` without blocking the event loop."""
-        await self._index.adelete(filter=_EVERYTHING)
+        await self._index.aclear()
 
     # --- finding -------------------------------------------------------------------------------
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Nodes by id (in that order), by filter, or all of them."""
-        wanted = querying.where(node_ids, filters)
-        return self._index.perform(lambda searcher: querying.fetch(searcher, node_ids, wanted))
+        return _in_order(self._index.fetch(all_of(node_ids, filters)), node_ids)
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """`get_nodes` without blocking the event loop."""
-        wanted = querying.where(node_ids, filters)
-        return await self._index.aperform(lambda searcher: querying.fetch(searcher, node_ids, wanted))
+        return _in_order(await self._index.afetch(all_of(node_ids, filters)), node_ids)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find nodes.
@@ -195,23 +199,119 @@ class HybridVectorStore(BasePydanticVectorStore):
             kwargs: For mmr: `mmr_threshold`, from 0, as different as possible, to 1, as near as possible;
                 `mmr_prefetch_k` or `mmr_prefetch_factor`, among how many to choose.
         """
-        asked = querying.understand(self._index, query, kwargs)
-        return self._index.perform(lambda searcher: querying.search(searcher, asked))
+        return run(_query(query, kwargs), MethodCaller(self._index))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` without blocking the event loop."""
-        asked = querying.understand(self._index, query, kwargs)
-        return await self._index.aperform(lambda searcher: querying.search(searcher, asked))
+        return await arun(_query(query, kwargs), MethodCaller(self._index))
+
+
+# --- the model -----------------------------------------------------------------------------------
 
 
 def _model(embed_model: Any, dims: int | None) -> Any:
     if embed_model is not None and dims is not None:
         raise ConfigError("embed_model= says how long the vectors are: leave dims= out")
-    return embed_model if dims is None else writing.given_vectors(dims)
+    return embed_model if dims is None else _absent_model(dims)
 
 
-def _named(node_ids: list[str] | None, filters: MetadataFilters | None) -> FilterLike:
-    wanted = querying.where(node_ids, filters)
+def _absent_model(dims: int) -> DenseEncoder:
+    """Stands for a model that is not at hand: vectors come with the nodes and with the queries."""
+    if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
+        raise ConfigError(f"dims is how long the vectors are, a whole number from 1, got {dims!r}")
+
+    def refuse(_: Any) -> Any:
+        raise EncoderError("this store was opened with dims= and has no model of its own: pass embed_model= instead")
+
+    return DenseEncoder(name=f"given:{dims}", embed_documents=refuse, embed_query=refuse, dim=dims)
+
+
+# --- storing -------------------------------------------------------------------------------------
+
+
+def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
+    """Store nodes and give their ids. All are checked before the first is written; of several with one id the last."""
+    documents = [to_document(node) for node in nodes]
+    vectors = [node.embedding for node in nodes]
+    texts = {
+        position: text
+        for position, node in enumerate(nodes)
+        if node.embedding is None and (text := node.get_content(metadata_mode=MetadataMode.EMBED)).strip()
+    }
+    if texts:
+        made = yield Call("embed", {"texts": list(texts.values())})
+        for position, vector in zip(texts, made, strict=True):
+            vectors[position] = vector
+    try:
+        ids: list[str] = yield Call("add", {"documents": documents, "vectors": vectors})
+    except InvalidDocument as error:
+        _check_dimensions(index, nodes, error)
+        raise
+    return ids
+
+
+def _check_dimensions(index: HybridIndex, nodes: Sequence[BaseNode], error: InvalidDocument) -> None:
+    """Say which node has a vector of another model, in the words of LlamaIndex."""
+    node = None if error.position is None else nodes[error.position]
+    if node is not None and node.embedding is not None and len(node.embedding) != index.dense_dim:
+        raise InvalidDocument(
+            f"node {node.node_id!r} comes with a vector of {len(node.embedding)} dimensions, and the store holds "
+            f"{index.dense_dim} ({index.dense_model}): give the store and the VectorStoreIndex the same embed_model"
+        ) from error
+
+
+def _which(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[str, Any]:
+    wanted = all_of(node_ids, filters)
     if wanted is None:
         raise InvalidQuery("delete_nodes takes node_ids, filters or both: clear() deletes everything")
     return wanted
+
+
+# --- finding -------------------------------------------------------------------------------------
+
+
+def _in_order(documents: Sequence[Document], node_ids: Sequence[str] | None) -> list[BaseNode]:
+    """Nodes in the order of the ids, where these were given."""
+    positions = {identity: position for position, identity in enumerate(node_ids or ())}
+    return [to_node(each) for each in sorted(documents, key=lambda each: positions.get(each.id or "", len(positions)))]
+
+
+def _query(query: VectorStoreQuery, options: Mapping[str, Any]) -> Flow[VectorStoreQueryResult]:
+    """LlamaIndex's query as a search of the index, and the answer in LlamaIndex's form."""
+    mode = Mode(query.mode)
+    if mode not in _MODES:
+        raise InvalidQuery(f"there is no {mode.value!r} search here: use {', '.join(known.value for known in _MODES)}")
+    vector = None if mode in _LEXICAL_MODES else query.query_embedding
+    if vector is None and query.query_str is None:
+        needs = "query_str" if mode in _LEXICAL_MODES else "query_embedding"
+        raise InvalidQuery(f"a {mode.value!r} search needs {needs}")
+    k = query.hybrid_top_k if mode == Mode.HYBRID and query.hybrid_top_k is not None else query.similarity_top_k
+    # An empty list of ids means any: that is what a `VectorStoreIndex` sends if it keeps no list of its own.
+    where = all_of(query.node_ids or None, query.filters, query.doc_ids)
+    arguments: dict[str, Any] = {"k": k, "filter": where, "explain": True}
+    if mode == Mode.MMR:
+        if vector is None:
+            vector = yield Call("embed_query", {"text": query.query_str})
+        result = yield Call("search_diverse", {"query": vector, **arguments, **_diversity(query, options, k)})
+    else:
+        text = "" if vector is not None and mode in _DENSE_MODES else query.query_str or ""
+        alpha = query.alpha if mode == Mode.HYBRID else 0.0 if mode in _LEXICAL_MODES else 1.0
+        result = yield Call("search", {"query": text, "vector": vector, "alpha": alpha, **arguments})
+    nodes = [to_node(hit) for hit in result]
+    return VectorStoreQueryResult(nodes=nodes, similarities=_similarities(result, mode), ids=result.ids)
+
+
+def _diversity(query: VectorStoreQuery, options: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """For MMR: how much difference counts, and among how many is chosen. LlamaIndex has the first in two places."""
+    threshold = options.get("mmr_threshold", query.mmr_threshold)
+    factor = options.get("mmr_prefetch_factor", _DEFAULT_MMR_PREFETCH_FACTOR)
+    candidates = options.get("mmr_prefetch_k", max(1, int(factor * k)))
+    return {"diversity": 1 - (_DEFAULT_MMR_THRESHOLD if threshold is None else threshold), "candidates": candidates}
+
+
+def _similarities(result: SearchResult, mode: Mode) -> list[float]:
+    """Cosines where meaning alone was asked for, as other stores give them; the final score otherwise."""
+    if mode not in _DENSE_MODES or result.mode != "dense":
+        return [hit.score for hit in result]
+    cosines = [hit.explanation.semantic_score if hit.explanation else None for hit in result]
+    return [hit.score if cosine is None else cosine for hit, cosine in zip(result, cosines, strict=True)]

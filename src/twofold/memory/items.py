@@ -23,7 +23,7 @@ from twofold.engine.layout import Stored
 from twofold.errors import ConfigError, FilterError, InvalidDocument, InvalidQuery, TwofoldError
 from twofold.filters import All, Either, Leaf, Node, Not, parse
 from twofold.ranking.names import split
-from twofold.results import Hit, Problem, SearchResult
+from twofold.results import Hit, Problem, SearchResult, is_explanation
 from twofold.text import normalise
 
 # --- Ids, as callers give them ---
@@ -290,6 +290,26 @@ class MemoryHit(Hit):
     """A memory that was found. `metadata` is the caller's own; everything else is in `memory`."""
 
     memory: MemoryItem = field(default_factory=lambda: MemoryItem("", ""))
+
+    def as_metadata(self, result: SearchResult) -> dict[str, Any]:
+        """As of any hit; "memory" has the fields that are shown of a memory besides its text and its own metadata."""
+        shown = {name: getattr(self.memory, name) for name in SHOWN}
+        return {**super().as_metadata(result), "memory": {name: _as_json(value) for name, value in shown.items()}}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def added_by_search(metadata: Mapping[str, Any]) -> list[str]:
+    """Which fields `as_metadata` added to a document's own: they are left out when it is written back."""
+    explanation, memory = metadata.get("explanation"), metadata.get("memory")
+    if not is_explanation(explanation):
+        return []
+    score = ["score"] if metadata.get("score") == explanation["final_score"] else []
+    return [*score, "explanation", *(["memory"] if isinstance(memory, Mapping) and set(memory) == set(SHOWN) else [])]
 
 
 @dataclass(frozen=True)
