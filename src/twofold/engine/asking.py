@@ -13,11 +13,11 @@ from qdrant_client import models
 from twofold.documents import iso
 from twofold.embedded.to_edge.formulas import FixedFormula, FixedProduct, FixedSum
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.filters import any_of, equals, one_of
-from twofold.engine.layout import DENSE, SPARSE, metadata_key, to_sparse
+from twofold.engine.client import _CONDITIONS, _vector, to_filter, to_payload
+from twofold.engine.layout import DENSE, SPARSE, metadata_key, to_condition
 from twofold.engine.quick import trusted
 from twofold.engine.requests import Filter
-from twofold.engine.to_models import to_filter, to_payload
+from twofold.filters import AnyOf, Either, Equals
 from twofold.ranking.fusion import Auto, Dbsf, LegName, Rrf, Strategy
 from twofold.ranking.signals import Match, Named, Recency, Signals, Value
 
@@ -35,8 +35,8 @@ _linear, _decay_params = trusted(models.LinDecayExpression), trusted(models.Deca
 _formula, _fixed_formula = trusted(models.FormulaQuery), trusted(FixedFormula)
 _fixed_sum, _fixed_product = trusted(FixedSum), trusted(FixedProduct)
 _HALF_LIFE = 0.5
-_TYPE, _UPDATED, _COUNT = metadata_key("type"), metadata_key("updated"), metadata_key("access_count")
-_IMPORTANCE, _PINNED = metadata_key("importance"), metadata_key("pinned")
+_UPDATED, _COUNT = metadata_key("updated"), metadata_key("access_count")
+_IMPORTANCE = metadata_key("importance")
 
 
 @lru_cache(maxsize=256)
@@ -122,8 +122,10 @@ def _any_spelling(matches: Sequence[Match]) -> models.Condition:
     """1 for what has one of these, or several: a sum would count each of them."""
     values: dict[str, list[Value]] = {}
     for match in matches:
-        values.setdefault(metadata_key(match.field), []).append(match.value)
-    return any_of([one_of(key, tuple(of_field)) for key, of_field in values.items()])
+        values.setdefault(match.field, []).append(match.value)
+    node = Either(tuple(AnyOf(field, tuple(of_field)) for field, of_field in values.items()))
+    condition: models.Condition = to_condition(node, _CONDITIONS)
+    return condition
 
 
 @lru_cache(maxsize=64)
@@ -159,7 +161,7 @@ def _fresh(recency: Recency, now: str) -> Any:
 
 def _unless_pinned(value: Any, pinned: float) -> Any:
     """A value, and another for what is pinned. A condition takes the engine longer than all arithmetic: ask it once."""
-    return _sum(value, _times(equals(_PINNED, True), _sum(pinned, _times(-1.0, value))))
+    return _sum(value, _times(to_condition(Equals("pinned", True), _CONDITIONS), _sum(pinned, _times(-1.0, value))))
 
 
 def _age(recency: Recency, now: str) -> models.ExpDecayExpression:
@@ -192,7 +194,14 @@ def _rising(x: Any, zero: float) -> models.LinDecayExpression:
 
 def _by_type(usual: float, own: Mapping[str, float]) -> Any:
     """A number that is another for some types."""
-    return _sum(usual, *(_times(other - usual, equals(_TYPE, kind)) for kind, other in own.items())) if own else usual
+    return (
+        _sum(
+            usual,
+            *(_times(other - usual, to_condition(Equals("type", kind), _CONDITIONS)) for kind, other in own.items()),
+        )
+        if own
+        else usual
+    )
 
 
 def _sum(*terms: Any) -> models.SumExpression:
@@ -229,7 +238,7 @@ class Probe:
     def vector_query(self) -> dict[str, Any]:
         """What says, in a request or a prefetch, which vector is asked for."""
         if isinstance(self.vector, Sparse):
-            return {"query": to_sparse(self.vector), "using": SPARSE}
+            return {"query": _vector(self.vector), "using": SPARSE}
         return {"query": self.vector.tolist(), "using": DENSE}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
-from twofold.engine.connection import AsyncConnection, Connection, connect
+from twofold.engine.connection import Connection, connect
 from twofold.errors import IndexClosed, InvalidQuery
 from twofold.flow import Flow, arun, run
 from twofold.index import diverse, tuning, writing
@@ -97,7 +97,7 @@ class HybridIndex:
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config or SearchConfig(), cache_size)
-        if not isinstance(index._connection, AsyncConnection):
+        if not index._connection.async_only:
             with index._closed_on_error():
                 index._prepare()
         return index
@@ -502,7 +502,7 @@ class HybridIndex:
     @property
     def awaited_only(self) -> bool:
         """Opened on the user's own `AsyncQdrantClient`, which only the async methods can use."""
-        return isinstance(self._connection, AsyncConnection)
+        return self._connection.async_only
 
     def _prepare(self) -> Searcher:
         """Create or check the collection, once."""

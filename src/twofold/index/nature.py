@@ -85,7 +85,7 @@ class Nature:
             made_of: Makeup = known.found
             return made_of
         changes = self._changes
-        rows = yield from calls.sample(self._collection, within, _SAMPLE, TEXT_KEY)
+        rows, _ = yield from calls.scroll(self._collection, within, limit=_SAMPLE, only=(TEXT_KEY,))
         made_of = _made_of((row.payload or {}).get(TEXT_KEY) for row in rows)
         self._keep(within, made_of, len(rows), changes)
         return made_of
@@ -96,7 +96,7 @@ class Nature:
             cosine: float | None = known.found
             return cosine
         changes = self._changes
-        rows = yield from calls.with_vectors(self._collection, _VECTORS, DENSE, payload=False)
+        rows, _ = yield from calls.scroll(self._collection, None, limit=_VECTORS, only=(), vectors=(DENSE,))
         named = [row.vector.get(DENSE) for row in rows if isinstance(row.vector, dict)]
         cosine = mean_cosine([vector for vector in named if vector is not None])
         self._keep(DENSE, cosine, len(rows), changes)

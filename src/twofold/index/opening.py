@@ -17,8 +17,7 @@ from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, measure, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
-from twofold.engine.filters import needed_indexes
-from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, describe, initial_indexes
+from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, initial_indexes, needed_indexes
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node
 from twofold.flow import Flow, Work
@@ -31,7 +30,7 @@ log = logging.getLogger("twofold")
 _NUMBERS = {"integer", "float"}
 # The engine answers any range from the one index that a field has: dates compared as numbers, numbers as dates. So an
 # index for ranges is only made where somebody who knows the field declared it.
-_SAFE = {models.PayloadSchemaType.KEYWORD, models.PayloadSchemaType.BOOL, models.PayloadSchemaType.TEXT}
+_SAFE = {"keyword", "bool", "text"}
 
 
 class PayloadIndexes:
@@ -48,23 +47,23 @@ class PayloadIndexes:
             return where
         for key, kind in needed_indexes(where).items() if self._enabled else ():
             present = self._kinds.get(key)
-            if present is not None and _misleads(present, kind.value):
+            if present is not None and _misleads(present, kind):
                 raise FilterError(
                     f"{key!r} has a payload index of kind {present}, with which the engine can't compare as "
-                    f"{kind.value}: keep dates and numbers in different fields, or delete that index"
+                    f"{kind}: keep dates and numbers in different fields, or delete that index"
                 )
             if present is None and create and kind in _SAFE:
                 yield from self._create(key, kind)
         return where
 
-    def ensure(self, key: str, kind: models.PayloadSchemaType) -> Flow[None]:
+    def ensure(self, key: str, kind: str) -> Flow[None]:
         """An index on a field whose kind the caller vouches for, also one for ranges."""
         if self._enabled and key not in self._kinds:
             yield from self._create(key, kind)
 
-    def _create(self, key: str, kind: models.PayloadSchemaType) -> Flow[None]:
+    def _create(self, key: str, kind: str) -> Flow[None]:
         """Only makes searches faster, so a failure (a read-only key) must not fail them."""
-        self._kinds[key] = kind.value
+        self._kinds[key] = kind
         try:
             yield from calls.create_index(self._collection, key, kind, wait=False)
         except EngineError as error:
@@ -143,15 +142,15 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
                 f"there is no collection {wish.collection!r} here: check the name, or open it without create=False"
             )
         yield from _create(wish, engine)
-    schema = describe((yield from calls.info(wish.collection)))
+    schema = yield from calls.describe(wish.collection)
     encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, schema.record))
     dense, sparse = encoders
     dim: int = yield Work(lambda: _dimension(schema.record, dense))
     ready = _check(wish.collection, schema, engine, dense, dim, sparse)
-    if version is not None and version < _CORPUS_IDF:
+    if not engine.corpus_idf or (version is not None and version < _CORPUS_IDF):
         ready = replace(ready, corpus_idf=False)
     if schema.record is None and (wish.adopt or not schema.points):
-        yield from calls.note(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
+        yield from calls.set_metadata(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
     elif schema.record is None:
         ready = _unrecorded(ready)
     return ready
@@ -163,14 +162,14 @@ def _dimension(record: Mapping[str, Any] | None, dense: DenseEncoder) -> int:
 
 
 def _check_version() -> Flow[tuple[int, int] | None]:
-    version = yield from calls.server_version()
+    version = yield from calls.version()
     numbers = re.match(r"(\d+)\.(\d+)", version)
     found = (int(numbers[1]), int(numbers[2])) if numbers else None
     if found and found < OLDEST_SERVER:
         raise EngineError(
             f"this Qdrant server is {version}, and Twofold needs {OLDEST_SERVER[0]}.{OLDEST_SERVER[1]} or newer: "
             "upgrade the server",
-            operation="info",
+            operation="version",
             location=version,
         )
     return found

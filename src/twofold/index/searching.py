@@ -9,8 +9,7 @@ from typing import Any
 
 from twofold.engine import calls
 from twofold.engine.asking import Ask, Effort, Probe
-from twofold.engine.filters import part_of
-from twofold.engine.layout import Stored, from_point
+from twofold.engine.layout import Stored, from_point, part_of
 from twofold.engine.requests import Filter, PayloadWithout
 from twofold.errors import EngineError, EngineUnavailable
 from twofold.filters import All, Either, Native, Node, TextContains
@@ -272,7 +271,8 @@ class Searcher:
         limit = max(query.config.depth, query.need)
         found: dict[str, Stored] = {}
         for wanted in (All(each_word), Either(each_word)):  # all the words, then any
-            for point in (yield from calls.scroll(self.ready.collection, All((wanted, *own)), limit)):
+            points, _ = yield from calls.scroll(self.ready.collection, All((wanted, *own)), limit=limit)
+            for point in points:
                 found.setdefault(str(point.id), from_point(point))
         stored = list(found.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]

@@ -95,7 +95,7 @@ def look(searcher: Searcher) -> Flow[Calibration]:
     """See from the collection itself how far meaning can be trusted, and keep that."""
     if searcher.ready.no_dense:
         raise CollectionMismatch(f"{searcher.ready.no_dense}: there is no model to calibrate")
-    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE, SPARSE)
+    rows, _ = yield from calls.scroll(searcher.ready.collection, None, limit=_LOOKED_AT, vectors=(DENSE, SPARSE))
     told = [(piece_of(from_point(row).text), row.vector) for row in rows if isinstance(row.vector, dict)]
     usable = [(piece, vectors) for piece, vectors in told if piece is not None and vectors.get(DENSE) is not None]
     if len(usable) < ENOUGH:
@@ -159,5 +159,5 @@ def _keep(searcher: Searcher, **changes: Any) -> Flow[None]:
     if ready.schema.record is None:
         raise CollectionMismatch(ready.read_only or "the collection has no record to keep settings in: open it once")
     record = {name: value for name, value in {**ready.schema.record, **changes}.items() if value is not None}
-    yield from calls.note(ready.collection, {RECORD_KEY: record})
+    yield from calls.set_metadata(ready.collection, {RECORD_KEY: record})
     searcher.adopt(replace(ready, schema=replace(ready.schema, record=record)))

@@ -13,7 +13,7 @@ from twofold.documents import Document, DocumentLike, Record, check, pair_up, po
 from twofold.embedded import OptimizeProgress
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import describe, from_point, to_point
+from twofold.engine.layout import from_point, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -207,7 +207,7 @@ def _id_list(ids: str | Sequence[str]) -> list[str]:
 
 def info(ready: Ready, location: str) -> Flow[IndexInfo]:
     """What the index is made of, as it is now."""
-    schema = describe((yield from calls.info(ready.collection)))
+    schema = yield from calls.describe(ready.collection)
     documents = yield from calls.count(ready.collection, None)
     legs = {"dense": ready.no_dense, "lexical": ready.no_lexical}
     reasons = [reason for reason in (ready.no_dense, ready.no_lexical, ready.read_only) if reason]

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, PutOp, Result, SearchItem, SearchOp
-from qdrant_client import models
 
 from twofold.config import SearchConfig
 from twofold.documents import Document, point_id
@@ -128,7 +127,7 @@ def _serve_ranges(searcher: Searcher, wanted: Sequence[Node]) -> Flow[None]:
     """An index on the numbers that are compared. Their fields hold nothing else, so it can't mislead."""
     for leaf in leaves(All(tuple(wanted))):
         if isinstance(leaf, Between):
-            yield from searcher.ready.indexes.ensure(metadata_key(leaf.field), models.PayloadSchemaType.FLOAT)
+            yield from searcher.ready.indexes.ensure(metadata_key(leaf.field), "float")
 
 
 def _shown(found: Stored | Hit, rules: Rules) -> SearchItem:
@@ -156,7 +155,8 @@ def _newest(searcher: Searcher, op: SearchOp, where: Node) -> Flow[Sequence[Stor
     if not op.limit:
         return []
     key = metadata_key(items.UPDATED)
-    rows = yield from calls.newest(searcher.ready.collection, where, key, op.offset + op.limit)
+    limit = op.offset + op.limit
+    rows, _ = yield from calls.scroll(searcher.ready.collection, where, limit=limit, order_by=key)
     return [from_point(row) for row in rows[op.offset :]]
 
 

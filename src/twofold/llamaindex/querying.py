@@ -120,7 +120,9 @@ def fetch(searcher: Searcher, node_ids: Sequence[str] | None, wanted: FilterLike
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(searcher.ready.collection, where_node(wanted), _AT_ONCE, offset)
+        points, offset = yield from calls.scroll(
+            searcher.ready.collection, where_node(wanted), limit=_AT_ONCE, offset=offset
+        )
         rows += [from_point(point) for point in points]
         if offset is None:
             break

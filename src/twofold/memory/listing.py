@@ -86,7 +86,7 @@ def _readable_page(
 def _newest_rows(ready: Ready, where: Node, wanted: int, probe: Probe | None) -> Flow[list[Stored]]:
     key = metadata_key("created")
     if probe is None:
-        rows = yield from calls.newest(ready.collection, where, key, wanted)
+        rows, _ = yield from calls.scroll(ready.collection, where, limit=wanted, order_by=key)
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     most = yield from calls.count(ready.collection, where)
@@ -157,7 +157,7 @@ def matching(ready: Ready, where: Node, *, only: Sequence[str] | None = None) ->
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, where, _AT_ONCE, offset, only=only)
+        points, offset = yield from calls.scroll(ready.collection, where, limit=_AT_ONCE, offset=offset, only=only)
         rows += [from_point(point) for point in points]
         if offset is None:
             return rows

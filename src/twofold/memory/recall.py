@@ -226,7 +226,7 @@ def search(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, where, _PAGE, offset)
+        points, offset = yield from calls.scroll(ready.collection, where, limit=_PAGE, offset=offset)
         rows += [stored for stored in map(from_point, points) if wanted in fold(stored.text)]
         if offset is None:
             break

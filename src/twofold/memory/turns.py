@@ -264,7 +264,7 @@ def _between(searcher: Searcher, conversation: Scope, first: int, last: int) -> 
     """The turns of a conversation from one place to another."""
     window = Between("order", gte=first, lte=last)
     where = conversation.where(("memory",), window, *_exactly(conversation))
-    rows = yield from calls.scroll(searcher.ready.collection, where, 2 * (last - first + 1))
+    rows, _ = yield from calls.scroll(searcher.ready.collection, where, limit=2 * (last - first + 1))
     return sorted(_readable(map(from_point, rows)), key=_place)
 
 
@@ -280,7 +280,9 @@ def around(searcher: Searcher, scope: Scope, identity: str, before: int, after: 
 def _last_turns(searcher: Searcher, scope: Scope) -> Flow[tuple[list[MemoryItem], int]]:
     """The last turns of a session, and the place of the next one."""
     where = scope.where(MEMORIES, *_exactly(scope))
-    rows = yield from calls.newest(searcher.ready.collection, where, metadata_key("order"), 2 * _REACH)
+    rows, _ = yield from calls.scroll(
+        searcher.ready.collection, where, limit=2 * _REACH, order_by=metadata_key("order")
+    )
     stored = [from_point(row) for row in rows]
     orders = [row.metadata["order"] for row in stored]
     start = 1 + max((order for order in orders if type(order) is int and order < MOST), default=-1)

@@ -213,7 +213,7 @@ def same_texts(ready: Ready, scope: Scope, hashes: Sequence[str]) -> Flow[dict[s
     none_of: list[Node] = [Not(Present(name)) for name in ("agent", "session") if getattr(scope, name) is None]
     texts = AnyOf("content_hash", tuple(hashes))
     where = scope.where(MEMORIES, texts, Not(Present("order")), *none_of)
-    rows = yield from calls.scroll(ready.collection, where, 4 * len(hashes) + 16)
+    rows, _ = yield from calls.scroll(ready.collection, where, limit=4 * len(hashes) + 16)
     found = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
     return {item.content_hash: item for item in sorted(found, key=lambda item: item.superseded_by is None)}
 
