@@ -24,10 +24,11 @@ demo: $(VENV)/.runtime ## install into .venv and show a first recall
 test: $(VENV)/.dev ## run the tests, for example: make test ARGS="-k fusion" JOBS=4
 	@$(PY) -m pytest -n $(JOBS) $(ARGS)
 
-check: $(VENV)/.dev ## formatting, lint and types
+check: $(VENV)/.dev ## formatting, lint, types, and the layers: who may import whom
 	@echo "ruff format --check" && $(PY) -m ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@echo "ruff check" && $(PY) -m ruff check --quiet .
 	@echo "mypy" && $(PY) -m mypy
+	@echo "lint-imports" && $(VENV)/bin/lint-imports --no-cache --no-logo
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(PY) -m ruff check --fix-only --quiet .
@@ -36,7 +37,8 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 bench: $(VENV)/.dev ## run the benchmarks, for example: make bench ARGS="--help"
 	@$(PY) -m benchmarks $(ARGS)
 
-eval: $(VENV)/.dev ## measure retrieval quality on the sets in ../shared/data, if they are there: make eval ARGS="--help"
+# The sets are not part of the project: without the variable, they are looked for in ../shared/data.
+eval: $(VENV)/.dev ## measure retrieval quality on sets of your own: make eval TWOFOLD_EVAL_DATA=folder ARGS="--help"
 	@$(PY) -m benchmarks.quality $(ARGS)
 
 crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (half an hour or more)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from benchmarks import recall
+from benchmarks import measure, recall
 from benchmarks.__main__ import _ratios, _table
+from benchmarks.data import Data
 from benchmarks.engines import ENGINES
 from benchmarks.turns import Elsewhere, Here, take_turns
+
+POINTS = 300
+QUERIES = 40
 
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, object]]:
-    return take_turns({engine.name: Here(engine.name, 300) for engine in ENGINES}, 300, lambda told: None)
+    """Every engine once through all steps: filled once, each query asked once. Steady figures need more of both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "Data", partial(Data, queries=QUERIES))
+        patch.setattr(measure, "_MOST_FILLS", 1)
+        patch.setattr(measure, "_LEAST_SECONDS", 0.0)
+        return take_turns({engine.name: Here(engine.name, POINTS) for engine in ENGINES}, POINTS, lambda told: None)
 
 
 def test_every_engine_is_measured(results: dict[str, dict[str, object]]) -> None:
@@ -45,7 +56,7 @@ def test_an_engine_has_a_process_of_its_own_and_says_why_it_failed() -> None:
 
 
 def test_the_report_compares(results: dict[str, dict[str, object]]) -> None:
-    assert _table(300, results).row_count >= 7
+    assert _table(POINTS, results).row_count >= 7
     lines = _ratios(results)
     assert any("hybrid p50, twofold / raw qdrant-edge" in line for line in lines)
     assert any("langchain-qdrant / twofold" in line for line in lines)

@@ -20,8 +20,6 @@ _WIDTH = 140  # a table that is cut to a narrow terminal shows no figures
 def main(words: list[str] | None = None) -> None:
     chosen = _parser().parse_args(words)
     console = Console(width=max(Console().width, _WIDTH))
-    if not chosen.data.is_dir():
-        raise SystemExit(f"there is no folder {chosen.data}: put BEIR-style sets there, or name another with --data")
     systems = [system for system in SYSTEMS if system.name in chosen.systems]
     results: dict[str, dict[str, Run]] = {}
     inside: list[str] = []
@@ -35,13 +33,12 @@ def main(words: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     names = [system.name for system in SYSTEMS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
+    sets.add_options(parser)
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
     parser.add_argument("--systems", nargs="+", choices=names, default=names, metavar="SYSTEM", help=", ".join(names))
     parser.add_argument("--k", type=int, default=10, help="how many hits count")
     parser.add_argument("--sample", type=int, help="ask only so many questions of each set")
     parser.add_argument("--metric", default="ndcg", help="hit_rate, mrr, ndcg or recall")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--html", type=Path, help="write a report for each set into this folder")
     return parser

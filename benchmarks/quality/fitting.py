@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,9 @@ _COLUMNS = ("set", "default", "calibrated", "undeclared", "calibrated", "own mod
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.fitting", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
+    sets.add_options(parser)
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
     parser.add_argument("--sample", type=int, default=400, help="ask at most so many questions of each set")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
     chosen = parser.parse_args(words)
     console = Console(width=max(Console().width, _WIDTH))
     table = Table(title="nDCG@10 of the half that had no part in tuning", title_justify="left")

@@ -58,11 +58,10 @@ def _share(part: int, whole: int) -> str:
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.floor", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
+    sets.add_options(parser)
     parser.add_argument("--sets", nargs="+", metavar="SET", default=list(_PROSE), help="sets of prose, two or more")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(_SIZES), help="how many texts to remember")
     parser.add_argument("--asked", type=int, default=150, help="ask at most so many questions of each kind")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
     chosen = parser.parse_args(words)
     console = Console()
     with console.status("vectors"):

@@ -1,12 +1,21 @@
-"""The sets: which are there, and what has to be known to use them."""
+"""The sets: where they are, which are there, and what has to be known to use them.
+
+They are not part of the project: --data or TWOFOLD_EVAL_DATA names the folder that holds them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from twofold.eval import Dataset, load
+
+DATA_VARIABLE = "TWOFOLD_EVAL_DATA"
+DEFAULT_DATA = "../shared/data"
+_EXPECTED = "a folder for each set, BEIR-style, with corpus.jsonl, queries.jsonl and qrels.tsv"
 
 
 @dataclass(frozen=True)
@@ -39,9 +48,27 @@ def known(name: str) -> Known:
     return KNOWN.get(name, Known())
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Where the sets are, and where their vectors are kept."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(os.environ.get(DATA_VARIABLE, DEFAULT_DATA)),
+        help=f"the folder with the sets, which are not part of the project: {_EXPECTED}; "
+        f"default: ${DATA_VARIABLE}, or {DEFAULT_DATA} outside the project",
+    )
+    parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
+
+
 def find(folder: Path, names: list[str] | None) -> list[Path]:
     """The sets in a folder, all or by name."""
     there = sorted(path.parent for path in folder.glob("*/corpus.jsonl"))
+    if not there:
+        absent = f"there is no set in {folder}" if folder.is_dir() else f"there is no folder {folder}"
+        raise SystemExit(
+            f"{absent}: the sets are not part of the project. Expected is {_EXPECTED}. "
+            f"Name your own with --data or {DATA_VARIABLE}"
+        )
     missing = set(names or ()) - {path.name for path in there}
     if missing:
         raise SystemExit(f"{folder} has no {', '.join(sorted(missing))}: it has {', '.join(p.name for p in there)}")

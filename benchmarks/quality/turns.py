@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -28,8 +27,7 @@ Store = Callable[[Memory, list[Document]], list[str]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.turns", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder with the sets")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
+    sets.add_options(parser)
     chosen = parser.parse_args()
     (path,) = sets.find(chosen.data, [_SET])
     vectors = material(sets.read(path), "english", chosen.cache).without(sets.known(_SET).apart)

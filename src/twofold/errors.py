@@ -16,6 +16,7 @@ TwofoldError
 ├── MemoryNotFound       no memory of this user has that id
 ├── MemoryDamaged        something else changed what is stored of a memory
 ├── PartialAdd           some batches of an `add` are stored, one failed
+├── EvaluationError      questions, retrievers or runs that can't be evaluated (in twofold.eval)
 └── IndexClosed          used after `close()`
 
 Each message ends with what to do next. The argument errors are also `ValueError`s.
@@ -125,3 +126,7 @@ class PartialAdd(TwofoldError):
 
 class IndexClosed(TwofoldError):
     """The index was used after `close()`."""
+
+
+class EvaluationError(TwofoldError, ValueError):
+    """Questions that can't be read, a retriever that can't be asked, or runs that can't be compared."""

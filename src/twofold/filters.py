@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard, get_args
 
+from twofold.documents import point_id
 from twofold.errors import FilterError
 from twofold.text import find_surrogate
 
@@ -112,6 +113,11 @@ Leaf: TypeAlias = Equals | AnyOf | Between | Present | Contains
 Node: TypeAlias = Leaf | HasPoint | HasVector | TextContains | Native | All | Either | Not
 
 
+def is_node(value: object) -> TypeGuard[Node]:
+    """It is a filter that has been understood."""
+    return isinstance(value, get_args(Node))
+
+
 def leaves(node: Node) -> list[Leaf]:
     """Every condition on a field, wherever it stands in the tree."""
     if isinstance(node, (All, Either)):
@@ -171,9 +177,19 @@ def _entry(key: object, value: Any, depth: int) -> Node:
         return All(parts) if word == "and" else Either(parts)
     if word == "not":
         return Not(_parse(value, depth + 1))
+    if key == "$id":  # always with the sign: metadata may well have a field "id"
+        return _ids(value)
     if key.startswith("$"):
-        raise FilterError(f"unknown operator {key!r}: at this place use and, or, not, or the name of a field")
+        raise FilterError(f"unknown operator {key!r}: at this place use and, or, not, $id, or the name of a field")
     return _field(_check_field(key), value, depth)
+
+
+def _ids(value: Any) -> HasPoint:
+    ids = _list([value] if isinstance(value, str) else value, "$id")
+    for each in ids:
+        if not isinstance(each, str):
+            raise FilterError(f"$id takes the ids of documents, which are strings, got {each!r}")
+    return HasPoint(tuple(point_id(each) for each in ids))
 
 
 def _field(field: str, value: Any, depth: int) -> Node:

@@ -65,7 +65,29 @@ class Engine(Protocol):
         """A caller for one flow."""
 
 
-def run(flow: Flow[T], engine: Engine) -> T:
+class NoEngine:
+    """What flows run on that send no request: all that they wait for is `Work`."""
+
+    def begin(self) -> Caller:
+        """A caller that is never called."""
+        return self
+
+    def renew(self) -> None:
+        """There is no deadline."""
+
+    def extend(self, seconds: float) -> None:
+        """There is no deadline."""
+
+    def call(self, call: Call) -> Any:
+        """Such a flow has no requests."""
+        raise TypeError(f"{call.verb} needs an engine: give one to run() or arun()")
+
+    async def acall(self, call: Call) -> Any:
+        """Such a flow has no requests."""
+        return self.call(call)
+
+
+def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has no state
     """Drive a flow to its end, blocking."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -84,7 +106,7 @@ def run(flow: Flow[T], engine: Engine) -> T:
                 send, value = flow.throw, error
 
 
-async def arun(flow: Flow[T], engine: Engine) -> T:
+async def arun(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send

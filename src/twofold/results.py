@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias, overload
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical", "text"]
@@ -97,6 +97,32 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     explanation: Explanation | None = None
     """Why the hit is here, with `explain=True`."""
+
+    def as_metadata(self, result: SearchResult) -> dict[str, Any]:
+        """What a search found out about the hit, as JSON has it, to be shown beside the hit's own metadata.
+
+        "score" is the final score; "explanation" has all fields of `Explanation` (None where the search was asked for
+        none) and "relevance", "mode" and "degraded" of the search that found it.
+        """
+        why = dict.fromkeys(_EXPLANATION_FIELDS) if self.explanation is None else asdict(self.explanation)
+        told = {
+            "final_score": self.score,
+            "relevance": self.relevance,
+            "mode": result.mode,
+            "degraded": result.degraded,
+        }
+        explanation = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in {**why, **told}.items()
+        }
+        return {"score": self.score, "explanation": explanation}
+
+
+_EXPLANATION_FIELDS = tuple(each.name for each in fields(Explanation))
+
+
+def is_explanation(value: object) -> bool:
+    """It is an "explanation" of `Hit.as_metadata`: it has those fields, which nobody's own metadata has by chance."""
+    return isinstance(value, Mapping) and set(value) == {*_EXPLANATION_FIELDS, "relevance", "mode", "degraded"}
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,17 @@ def find_surrogate(text: str) -> int | None:
     return found.start() if found else None
 
 
+def replace_surrogates(text: str) -> str:
+    """`text` with U+FFFD in place of every lone surrogate."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def clean_query(query: str, limit: int) -> tuple[str, str | None]:
     """A query that every encoder can take, and a note if something of it was cut.
 
     Lone surrogates become U+FFFD: a query is only looked at, so replacing them loses nothing.
     """
-    cleaned = normalise(_SURROGATE.sub("\ufffd", query)).strip()
+    cleaned = normalise(replace_surrogates(query)).strip()
     if len(cleaned) <= limit:
         return cleaned, None
     return cleaned[:limit], f"the query was cut to its first {limit:,} characters"

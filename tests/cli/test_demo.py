@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tests.cli.runs import Answer, run
-from twofold.cli.demo_memories import MEMORIES, QUERIES
+from twofold.cli.demo import QUERIES, memories
+
+MEMORIES = memories()
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,7 @@ def ids(told: dict[str, Any], query: str, way: str) -> list[str]:
 
 def test_the_memories_are_sound() -> None:
     assert len({memory.id for memory in MEMORIES}) == len(MEMORIES) >= 40
+    assert QUERIES[0].relevant == {memory.id for memory in MEMORIES if memory.metadata["project"] == "rathole"}
     assert all(query.relevant <= {memory.id for memory in MEMORIES} for query in QUERIES)
     assert all(len(memory.id or "") <= 20 for memory in MEMORIES), "three side by side fit 80 columns"
 

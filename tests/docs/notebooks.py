@@ -37,7 +37,7 @@ def run(path: Path, folder: Path) -> Any:
     # tqdm, which comes with fastembed, misses the widgets of a browser; nothing here shows any.
     around |= {"IPYTHONDIR": str(folder / ".ipython"), "PYTHONWARNINGS": "ignore:IProgress not found"}
     place = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(notebook, timeout=100, kernel_name="python3", resources=place, record_timing=False)
+    client = NotebookClient(notebook, timeout=280, kernel_name="python3", resources=place, record_timing=False)
     client.execute(env=around)
     notebook.metadata = nbformat.from_dict(_METADATA)  # type: ignore[no-untyped-call]
     return notebook

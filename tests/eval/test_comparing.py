@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.eval import Dataset, EvaluationError, Question, Run, compare, evaluate
-from twofold.eval.retrievers import Found
-from twofold.eval.runs import Answer
+from twofold.eval.scoring import Answer, Found
 
 
 def run_with(scores: list[float], name: str = "run", k: int = 10) -> Run:

@@ -62,9 +62,18 @@ def test_peers_search_within_a_filter(cached: list[int], monkeypatch: pytest.Mon
         assert [answer.ids for answer in run.answers] == [["tunnel"], [], [], []], system.name
 
 
-def test_without_data_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="there is no folder"):
+def test_without_data_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"there is no folder .*not part of the project.* corpus.jsonl, .*--data"):
         quality.main(["--data", str(tmp_path / "none")])
+    monkeypatch.setenv("TWOFOLD_EVAL_DATA", str(tmp_path))
+    for program in (quality, fitting, floor):
+        with pytest.raises(SystemExit, match=f"there is no set in {tmp_path}: .*TWOFOLD_EVAL_DATA"):
+            program.main([])
+    with pytest.raises(SystemExit):
+        quality.main(["--help"])
+    assert "not part of the project" in " ".join(capsys.readouterr().out.split())
     write_beir(tmp_path / "notes")
     with pytest.raises(SystemExit, match="has no scifact: it has notes"):
         sets.find(tmp_path, ["scifact"])

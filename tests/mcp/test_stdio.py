@@ -16,7 +16,7 @@ from tests.cli.runs import QUIET_ENV, run_apart
 from tests.kit.rest import RestServer
 from tests.mcp.talking import ask, fixture_server, stdio_session, twofold_mcp, wire
 from twofold import embedded_client
-from twofold.mcp.stdio import without_half_characters
+from twofold.mcp.server import replace_surrogate_escapes
 from twofold.tools import NAMES, LazyMemory, memory_tools
 
 TUNNEL = "Rathole tunnels listen on port 2333"
@@ -160,7 +160,7 @@ def test_half_characters_get_an_answer(tmp_path: Path) -> None:
     ],
 )
 def test_only_half_characters_are_mended(line: str, mended: str) -> None:
-    assert without_half_characters(line) == mended
+    assert replace_surrogate_escapes(line) == mended
     if line.startswith('"'):
         json.loads(mended).encode()
 

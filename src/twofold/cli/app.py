@@ -1,27 +1,25 @@
-"""The commands and their options. What they do is imported when they run: `--help` is instant."""
+"""The commands. `search`, `info` and `mcp` stand here with their options, the others in files of their own.
+
+What a command works with is imported when it runs: `--help` is instant.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twofold.cli.console import Commands
-from twofold.cli.eval_options import (
-    EvalBy,
-    EvalData,
-    EvalHtml,
-    EvalLanguage,
-    EvalLocation,
-    EvalMetric,
-    EvalPlot,
-    EvalSame,
-    EvalSample,
-    EvalSplit,
-    EvalUser,
-)
-from twofold.cli.mcp import DEFAULT_MEMORIES, USUAL_HOST, USUAL_PORT, Transport
-from twofold.cli.options import (
+from twofold.cli.console import Commands, complain, out, print_json, printable, result_as_json, show_hits, unrepeated
+from twofold.cli.demo import demo
+from twofold.cli.evaluate import evaluate, sweep
+from twofold.cli.sources import add
+from twofold.cli.target import (
     DEFAULT_COLLECTION,
     DEFAULT_LOCATION,
     ApiKey,
@@ -29,8 +27,16 @@ from twofold.cli.options import (
     Collection,
     Location,
     Model,
-    Split,
+    Target,
 )
+from twofold.errors import ConfigError, FilterError
+
+if TYPE_CHECKING:
+    from twofold.memory import Memory
+
+DEFAULT_MEMORIES = "~/.twofold/memories"
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8765
 
 app = typer.Typer(
     cls=Commands,
@@ -59,48 +65,8 @@ def root(
     """Find by meaning and by words, and see why."""
 
 
-@app.command()
-def demo(
-    query: Annotated[str | None, typer.Option("--query", "-q", help="Ask the demo's memories yourself.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show meaning, words and both side by side on an agent's memories."""
-    from twofold.cli.demo import run
-
-    run(query, as_json=as_json)
-
-
-@app.command()
-def add(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE", help="Files (.txt .md .jsonl .csv), folders, or - for stdin.")
-    ],
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
-    split: Annotated[
-        Split | None,
-        typer.Option("--split", help="What of a text is one document. Default: paragraph, for stdin line."),
-    ] = None,
-    text_field: Annotated[str, typer.Option("--text-field", help="Field or column with the text.")] = "text",
-    id_field: Annotated[str, typer.Option("--id-field", help="Field or column with the id, if there is one.")] = "id",
-    language: Annotated[
-        str | None, typer.Option("--language", help="Language of the words. Default: the collection's, or english.")
-    ] = None,
-    model: Model = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Documents to store at a time.")] = 64,
-    api_key: ApiKey = None,
-) -> None:
-    """Store files, folders or lines. Adding them again replaces them.
-
-    Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata.
-    Adding a text file again also removes the parts that it no longer has.
-    """
-    from twofold.cli.add import run
-    from twofold.cli.opening import Target
-    from twofold.cli.sources import Reading
-
-    target = Target(location, collection, api_key, model=model, language=language)
-    run(sources, target, Reading(split, text_field, id_field), batch_size)
+app.command()(demo)
+app.command()(add)
 
 
 @app.command()
@@ -122,11 +88,43 @@ def search(
     api_key: ApiKey = None,
 ) -> None:
     """Find what was stored."""
-    from twofold.cli.opening import Target
-    from twofold.cli.search import Request, run
+    from twofold.ranking.fusion import resolve
 
-    request = Request(query, k, offset, filter, alpha, fusion, min_score, explain)
-    run(Target(location, collection, api_key, model=model), request, as_json=as_json)
+    target = Target(location, collection, api_key, model=model)
+    where = _filter(filter)
+    with target.open_existing() as index:
+        with unrepeated():  # the answer shows them
+            result = index.search(
+                query,
+                k,
+                offset=offset,
+                filter=where,
+                alpha=alpha,
+                fusion=None if fusion is None else resolve(fusion),
+                min_score=min_score,
+                explain=True,  # changes no ranking, costs no request, and tells which words to emphasise
+            )
+        empty = not result and index.count() == 0
+    if as_json:
+        print_json(result_as_json(result, offset, explain=explain))
+    elif empty:
+        out().print(f"collection {collection} holds nothing yet", soft_wrap=True)
+        out().print(f"fill it: {target.command('add notes.md')}", soft_wrap=True)
+    else:
+        show_hits(result, offset=offset, explain=explain)
+
+
+def _filter(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    example = """write it as '{"year": {"gte": 2010}}'"""
+    try:
+        where = json.loads(text)
+    except ValueError as error:
+        raise FilterError(f"--filter is not JSON ({error}): {example}") from error
+    if not isinstance(where, dict):
+        raise FilterError(f"--filter must be a JSON object: {example}")
+    return where
 
 
 @app.command()
@@ -138,80 +136,35 @@ def info(
     api_key: ApiKey = None,
 ) -> None:
     """Show what an index holds."""
-    from twofold.cli.info import run
-    from twofold.cli.opening import Target
+    from rich.table import Table
 
-    run(Target(location, collection, api_key, model=model), as_json=as_json)
-
-
-@app.command("eval")
-def evaluate(
-    data: EvalData,
-    location: EvalLocation = None,
-    user: EvalUser = None,
-    collection: Collection = DEFAULT_COLLECTION,
-    runs: Annotated[
-        list[str] | None,
-        typer.Option("--run", help="A run: dense, bm25, a fusion, or NAME=VALUE …; the first is the baseline."),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10,
-    metric: EvalMetric = "ndcg",
-    by: EvalBy = None,
-    same: EvalSame = None,
-    split: EvalSplit = None,
-    sample: EvalSample = None,
-    html: EvalHtml = None,
-    plot: EvalPlot = None,
-    as_json: AsJson = False,
-    language: EvalLanguage = None,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Measure how good the answers are: hit rate, MRR, nDCG, recall, latency.
-
-    DATA is a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or a .jsonl or .csv file with query and expected.
-    """
-    from twofold.cli.eval import run
-    from twofold.cli.eval_asked import Asked, Wanted
-
-    asked = Asked(data, location, collection, same, split, sample, language, model, api_key, user)
-    run(asked, Wanted(runs or [], k, metric, by, html, plot, as_json))
+    with Target(location, collection, api_key, model=model).open_existing() as index:
+        facts = asdict(index.info())
+    if as_json:
+        print_json(facts)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in facts.items():
+        if value not in ((), None):
+            table.add_row(name.replace("_", " "), printable(_readable(value)))
+    out().print(table)
 
 
-@app.command()
-def sweep(
-    data: EvalData,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME=VALUES]...", help="What to vary: alpha=0.3:1:0.1 fusion=auto,rrf depth=50,200 k1=0.9,1.2 …"
-        ),
-    ] = None,
-    location: EvalLocation = None,
-    user: EvalUser = None,
-    collection: Collection = DEFAULT_COLLECTION,
-    fixed: Annotated[
-        list[str] | None, typer.Option("--with", help="What is the same in all runs, as fusion=weighted.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10,
-    metric: EvalMetric = "ndcg",
-    by: EvalBy = None,
-    same: EvalSame = None,
-    split: EvalSplit = None,
-    sample: EvalSample = None,
-    html: EvalHtml = None,
-    plot: EvalPlot = None,
-    as_json: AsJson = False,
-    language: EvalLanguage = None,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Find the settings that answer best: every combination of the given values. By default, alpha from 0.3 to 1."""
-    from twofold.cli.eval_asked import Asked, Wanted
-    from twofold.cli.sweep import run
+def _readable(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {item}" for name, item in value.items() if item is not None)
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
-    asked = Asked(data, location, collection, same, split, sample, language, model, api_key, user)
-    run(asked, parameters or [], Wanted(fixed or [], k, metric, by, html, plot, as_json))
+
+app.command("eval")(evaluate)
+app.command()(sweep)
+
+
+class Transport(str, Enum):
+    """How MCP clients are connected."""
+
+    stdio = "stdio"
+    http = "http"
 
 
 @app.command()
@@ -255,10 +208,10 @@ def mcp(
     ] = Transport.stdio,
     host: Annotated[
         str, typer.Option("--host", envvar="TWOFOLD_MCP_HOST", help="For http: the address to listen on.")
-    ] = USUAL_HOST,
+    ] = DEFAULT_HOST,
     port: Annotated[
         int, typer.Option("--port", "-p", envvar="TWOFOLD_MCP_PORT", min=1, max=65535, help="For http.")
-    ] = USUAL_PORT,
+    ] = DEFAULT_PORT,
     token: Annotated[
         str | None,
         typer.Option(
@@ -275,7 +228,60 @@ def mcp(
     api_key: ApiKey = None,
 ) -> None:
     """Serve a user's memories to MCP clients: Claude Desktop, Cursor, VS Code …."""
-    from twofold.cli.mcp import Listening, Served, run
+    if not (user or "").strip():
+        raise ConfigError("memories belong to somebody: say whose, with --user ada or TWOFOLD_USER=ada")
+    try:
+        from twofold.mcp import create_server, serve_http, serve_stdio
+    except ImportError as error:
+        raise ConfigError(str(error)) from error
+    from twofold.tools import LazyMemory
 
-    served = Served(location, user, agent, collection, language, model, api_key)
-    run(served, Listening(transport, host, port, token), read_only=read_only, aliases=aliases)
+    # Without the API key: secrets don't belong into messages.
+    again = {
+        "--transport": Transport.http.value,
+        "--location": location,
+        "--user": user,
+        "--agent": agent,
+        "--collection": collection,
+        "--language": language,
+        "--model": model,
+        "--host": None if host == DEFAULT_HOST else host,
+        "--port": None if port == DEFAULT_PORT else str(port),
+    }
+    switches = [name for name, on in (("--read-only", read_only), ("--aliases", aliases)) if on]
+    options = [f"{name} {shlex.quote(value)}" for name, value in again.items() if value]
+    reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+    advice = (
+        "For several MCP clients, start one server that all of them share, with "
+        f"`{' '.join(['twofold mcp', *options, *switches])}`, and connect them to http://{reached}:{port}/mcp"
+    )
+    target = Target(location, api_key=api_key, model=model, language=language)
+    memory = LazyMemory(lambda: _open_memories(target, user or "", agent, collection, advice))
+    server = create_server(memory, read_only=read_only, aliases=aliases)
+    try:
+        if transport is Transport.stdio:
+            serve_stdio(server)
+        else:
+            complain("listening", f"http://{host}:{port}/mcp", "green")
+            serve_http(server, host=host, port=port, token=token)
+    finally:
+        memory.close()
+
+
+def _open_memories(target: Target, user: str, agent: str | None, collection: str | None, advice: str) -> Memory:
+    """Open the memories when the first tool is called; if another process has them, say how clients can share them."""
+    from twofold import Memory, StoreLocked
+
+    in_place = target.remote or target.location == ":memory:"
+    try:
+        return Memory.open(
+            target.location if in_place else Path(target.location).expanduser(),
+            user=user,
+            agent=agent,
+            collection=collection,
+            dense=target.model,
+            language=target.language,
+            api_key=target.key,
+        )
+    except StoreLocked as error:
+        raise ConfigError(f"{error} {advice}") from error

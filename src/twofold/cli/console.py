@@ -1,4 +1,13 @@
-"""Where the command line writes to, and how it says that something went wrong."""
+"""How the command line speaks: results, progress, warnings and errors, and hits as a person likes to read them.
+
+The keys of what `--json` prints are stable: new ones may come, none goes or changes its meaning. search::
+
+    {"query", "mode", "degraded", "offset", "count",
+     "hits": [{"rank", "id", "text", "score", "relevance", "metadata", "explanation"}]}
+
+`rank` counts from 1 over all pages, `relevance` is the score from 0 to 1, and `explanation` is null without
+`--explain`; with it, it has the fields of `twofold.Explanation`.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +16,38 @@ import logging
 import os
 import re
 import sys
+import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import typer
+from rich import box
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from twofold.errors import TwofoldError
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from twofold.results import Explanation, Hit, SearchResult
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
+_TOKEN = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)*")
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_BAR_WIDTH = 8
+_SNIPPET_LINES = 3
+_LEAD_LETTERS = 40
+"""Characters to show before the first matched word."""
+OnProgress: TypeAlias = Callable[[int, int | None], None]
+"""Gets how much is done, and of how much, if that is known."""
+
+
+# Streams
 
 
 def out() -> Console:
@@ -34,8 +61,6 @@ def err() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
-
     # Made for each use: the streams of today are not those of the import (tests, pipes).
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
@@ -54,10 +79,27 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def complain(kind: str, message: str, style: str) -> None:
     """One line on stderr, however long: it stays greppable."""
-    from rich.text import Text
+    err().print(Text.assemble((f"{kind}: ", style), printable(message)), soft_wrap=True)
 
-    line = Text.assemble((f"{kind}: ", style), printable(message))
-    err().print(line, soft_wrap=True)
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int | None], OnProgress]]:
+    """A progress bar on stderr whose parts follow one another.
+
+    Gives a function that begins the next part, by its name and what it comes to, if that is known beforehand.
+    """
+    console = err()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+
+        def begin(what: str, total: int | None = None) -> OnProgress:
+            task = progress.add_task(what, total=total)
+            return lambda done, of: progress.update(task, completed=done, total=of if total is None else total)
+
+        yield begin
+
+
+# Errors and warnings
 
 
 class Commands(TyperGroup):
@@ -120,3 +162,182 @@ def unrepeated() -> Iterator[None]:
 def _forget_stdout() -> None:
     """The reader (`| head`) has gone: what is still buffered goes nowhere, and nobody complains at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# Hits, for people and for machines
+
+
+def show_hits(result: SearchResult, *, offset: int, explain: bool) -> None:
+    """Print a result: how it was found, then the hits."""
+    console = out()
+    console.print(_headline(result, offset))
+    if result.degraded:
+        console.print(Text.assemble(("degraded: ", "bold yellow"), printable(result.degraded)))
+    if result:
+        console.print(_table(console, result, offset, explain))
+
+
+def _headline(result: SearchResult, offset: int) -> Text:
+    query = printable(result.query)
+    if not result:
+        more = f" after the first {offset}" if offset else ""
+        return Text.assemble(("nothing found", "bold"), f"{more} for “{query}” ({result.mode})")
+    shown = f"{offset + 1}–{offset + len(result)}" if offset else f"{len(result)}"
+    noun = "hit" if len(result) == 1 and not offset else "hits"
+    return Text.assemble((f"{shown} {noun}", "bold"), f" for “{query}” ({result.mode})")
+
+
+def _table(console: Console, result: SearchResult, offset: int, explain: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, expand=True, show_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("relevance", no_wrap=True)
+    table.add_column("text", ratio=1, overflow="fold")
+    size = max(40, (console.width - 22) * _SNIPPET_LINES - 4)
+    for rank, hit in enumerate(result, offset + 1):
+        table.add_row(str(rank), _relevance(console, hit), _cell(hit, size, explain))
+        table.add_row()
+    return table
+
+
+def _relevance(console: Console, hit: Hit) -> Text:
+    drawn = bar(hit.relevance, _BAR_WIDTH, "cyan", ascii_only=console.options.ascii_only)
+    return Text.assemble(drawn, f" {hit.relevance:.2f}")
+
+
+def _cell(hit: Hit, size: int, explain: bool) -> Group:
+    matched = hit.explanation.matched_words if hit.explanation else ()
+    lines = [snippet(hit.text, matched, size), _origin(hit)]
+    if explain and hit.explanation:
+        lines.extend(_legs(hit.explanation))
+    return Group(*lines)
+
+
+def _origin(hit: Hit) -> Text:
+    """The id and the metadata; what a text file's id already says is left out."""
+    known = {"source", "part"} if hit.id == f"{hit.metadata.get('source')}#{hit.metadata.get('part')}" else set()
+    facts = [f"{printable(str(k))}={_value(v)}" for k, v in hit.metadata.items() if k not in known]
+    return Text.assemble((_short(hit.id), "blue"), ("".join(f"  {fact}" for fact in facts), "dim"))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(_value(item) for item in value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{printable(str(k))}: {_value(v)}" for k, v in value.items()) + "}"
+    return printable(str(value))
+
+
+def _short(identity: str) -> str:
+    """A path below the current folder as one would type it."""
+    return printable(identity.removeprefix(f"{Path.cwd()}/"))
+
+
+def _legs(explanation: Explanation) -> list[Text]:
+    """One line for each leg: rank, raw score, what it adds, the words."""
+    words = ", ".join(printable(word) for word in explanation.matched_words)
+    rows = (
+        ("meaning", "magenta", explanation.semantic_rank, explanation.semantic_score, explanation.semantic_part, ""),
+        ("words", "green", explanation.lexical_rank, explanation.lexical_score, explanation.lexical_part, words),
+    )
+    return [_leg(explanation, *row) for row in rows]
+
+
+def _leg(
+    explanation: Explanation, name: str, style: str, rank: int | None, score: float | None, part: float, words: str
+) -> Text:
+    if score is None:
+        return Text.assemble((f"{name:<8}", style), ("not found by this leg", "dim"))
+    measure = "cosine" if name == "meaning" else "BM25"
+    place = f"#{rank}" if rank is not None else ""
+    line = f"{place:<4} {measure:<6} {score:6.3f}  adds {part:.4f} of {explanation.final_score:.4f}"
+    return Text.assemble((f"{name:<8}", style), line, (f"  {words}" if words else "", "dim"))
+
+
+def result_as_json(result: SearchResult, offset: int = 0, *, explain: bool) -> dict[str, Any]:
+    """A search result for machines."""
+    return {
+        "query": result.query,
+        "mode": result.mode,
+        "degraded": result.degraded,
+        "offset": offset,
+        "count": len(result),
+        "hits": [_hit_as_json(hit, rank, explain) for rank, hit in enumerate(result, offset + 1)],
+    }
+
+
+def _hit_as_json(hit: Hit, rank: int, explain: bool) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "id": hit.id,
+        "text": hit.text,
+        "score": hit.score,
+        "relevance": hit.relevance,
+        "metadata": dict(hit.metadata),
+        "explanation": asdict(hit.explanation) if explain and hit.explanation else None,
+    }
+
+
+# Snippets with the matched words emphasised, and bars
+
+
+def snippet(text: str, matched: Collection[str], size: int) -> Text:
+    """The part of a text where the first matched words are, at most `size` characters, on one line."""
+    line = printable(re.sub(r"\s+", " ", text))
+    spans = list(_matches(line, matched))
+    start = _start(line, spans[0][0] if spans else 0, size)
+    end = _end(line, start + size)
+    shown = Text(line)
+    for begin, stop in spans:
+        shown.stylize("bold green", begin, stop)
+    return Text.assemble("… " if start else "", shown[start:end], " …" if end < len(line) else "")
+
+
+def _start(line: str, first: int, size: int) -> int:
+    """Where to begin, at a word, so that the first match is in sight."""
+    if len(line) <= size or first + _LEAD_LETTERS < size:
+        return 0
+    begin = min(first - _LEAD_LETTERS, len(line) - size)
+    return line.find(" ", begin, first) + 1 or begin
+
+
+def _end(line: str, limit: int) -> int:
+    """Where to stop: after a whole word, unless it is one long word."""
+    if limit >= len(line):
+        return len(line)
+    space = line.rfind(" ", limit - _LEAD_LETTERS, limit + 1)
+    return limit if space < 0 else space
+
+
+def _matches(line: str, matched: Collection[str]) -> Iterator[tuple[int, int]]:
+    wanted = {_folded(word) for word in matched}
+    for token in _TOKEN.finditer(line):
+        parts = [token[0], *_PART.findall(token[0])]
+        if any(_alike(_folded(part), word) for part in parts for word in wanted):
+            yield token.span()
+
+
+def _folded(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two words differ by an ending only. The index has already said that the text has the word."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    stem = short[: max(4, len(short) - 3)]
+    return len(short) >= 4 and long.startswith(stem) and len(long) - len(stem) <= 5
+
+
+def bar(share: float, width: int, style: str, *, ascii_only: bool = False) -> Text:
+    """A bar for a share from 0 to 1."""
+    share = min(max(share, 0.0), 1.0)
+    if ascii_only:
+        full = round(share * width)
+        return Text.assemble(("#" * full, style), ("." * (width - full), "dim"))
+    eighths = round(share * width * 8)
+    if share > 0:
+        eighths = max(eighths, 1)
+    drawn = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+    return Text.assemble((drawn, style), ("·" * (width - len(drawn)), "dim"))

@@ -1,26 +1,134 @@
-"""From files, folders and stdin to documents, each with the place that it came from."""
+"""`twofold add`: from files, folders and stdin to documents, each with the place that it came from, and into the index.
+
+Everything is read and checked before anything is stored.
+"""
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from twofold.cli.options import Split
-from twofold.documents import Document
+import typer
+from rich.text import Text
+
+from twofold.cli.console import out, progress_bar
+from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, Collection, Location, Model, Target
+from twofold.documents import Document, check
 from twofold.errors import InvalidDocument
 
-KINDS = (".txt", ".md", ".jsonl", ".csv")
-Placed: TypeAlias = tuple[Document, str]
+if TYPE_CHECKING:
+    from twofold.index import HybridIndex
+
+_SUFFIXES = (".txt", ".md", ".jsonl", ".csv")
+_MAX_CELL_LETTERS = 2**31 - 1
+Line: TypeAlias = tuple[int, str]
+"""The number of the (first) line, and the text."""
+PlacedDocument: TypeAlias = tuple[Document, str]
 """A document, and the file:line where it begins."""
 
 
+class Split(str, Enum):
+    """How a text becomes documents."""
+
+    paragraph = "paragraph"
+    line = "line"
+    file = "file"
+
+
+def add(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE", help="Files (.txt .md .jsonl .csv), folders, or - for stdin.")
+    ],
+    location: Location = DEFAULT_LOCATION,
+    collection: Collection = DEFAULT_COLLECTION,
+    split: Annotated[
+        Split | None,
+        typer.Option("--split", help="What of a text is one document. Default: paragraph, for stdin line."),
+    ] = None,
+    text_field: Annotated[str, typer.Option("--text-field", help="Field or column with the text.")] = "text",
+    id_field: Annotated[str, typer.Option("--id-field", help="Field or column with the id, if there is one.")] = "id",
+    language: Annotated[
+        str | None, typer.Option("--language", help="Language of the words. Default: the collection's, or english.")
+    ] = None,
+    model: Model = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Documents to store at a time.")] = 64,
+    api_key: ApiKey = None,
+) -> None:
+    """Store files, folders or lines. Adding them again replaces them.
+
+    Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata.
+    Adding a text file again also removes the parts that it no longer has.
+    """
+    target = Target(location, collection, api_key, model=model, language=language)
+    found = _find(sources, skip=target.folder)
+    reading = _Reading(split, text_field, id_field)
+    counts = {source: sum(1 for _ in _checked(source, reading)) for source in found}
+    documents = (document for source in found for document in _checked(source, reading))
+    with target.open() as index, progress_bar() as begin:
+        ids = index.add(documents, batch_size=batch_size, progress=begin("adding", sum(counts.values())))
+        removed = _remove_leftovers(index, counts)
+        total = index.count()
+    _report(target, ids, len(found), removed, total)
+
+
+def _checked(source: _Source, reading: _Reading) -> Iterator[Document]:
+    """Documents that can be stored; one that can't is an error that names its line.
+
+    Sources are read twice, to check and to store: all is known to be right before the first write, and no file has to
+    fit into memory.
+    """
+    for document, place in _read(source, reading):
+        try:
+            next(check([document]))
+        except InvalidDocument as error:
+            reason = str(error).removeprefix("document 0: ")
+            raise InvalidDocument(f"{place}: {reason}") from error
+        yield document
+
+
+def _remove_leftovers(index: HybridIndex, counts: Mapping[_Source, int]) -> int:
+    """Remove the parts that an earlier `add` stored of a text file that has become shorter."""
+    ends = {source.root: count for source, count in counts.items() if source.kind in (".txt", ".md") and source.root}
+    removed = 0
+    while ends:
+        following = {_part_id(root, count + 1): root for root, count in ends.items()}
+        stale = [document.id for document in index.get(list(following)) if document and document.id]
+        removed += index.delete(stale) if stale else 0
+        ends = {following[identity]: ends[following[identity]] + 1 for identity in stale}
+    return removed
+
+
+def _report(target: Target, ids: Sequence[str], sources: int, removed: int, total: int) -> None:
+    distinct = len(set(ids))
+    console = out()
+    files = "1 source" if sources == 1 else f"{sources} sources"
+    console.print(Text.assemble("stored ", (f"{distinct}", "bold green"), f" {_documents(distinct)} from {files}"))
+    if len(ids) > distinct:
+        console.print(f"{len(ids) - distinct} had the id or the text of another one and count once", style="dim")
+    if removed:
+        console.print(f"removed {removed} that their file no longer has", style="dim")
+    where = f"{target.location}, collection {target.collection}"
+    console.print(f"{total} {_documents(total)} in {where}", soft_wrap=True)
+    console.print(Text.assemble("search: ", (target.command('search "your words"'), "bold")), soft_wrap=True)
+
+
+def _documents(count: int) -> str:
+    return "document" if count == 1 else "documents"
+
+
+# The files that the names stand for
+
+
 @dataclass(frozen=True)
-class Reading:
+class _Reading:
     """How sources are read."""
 
     split: Split | None = None
@@ -29,7 +137,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Source:
+class _Source:
     """A file, or stdin, which can only be read once and is held in memory."""
 
     name: str
@@ -71,31 +179,31 @@ class Source:
             ) from error
 
 
-def find(names: Sequence[str], skip: Path | None = None) -> list[Source]:
+def _find(names: Sequence[str], skip: Path | None = None) -> list[_Source]:
     """The files that the names stand for, each once. `skip` is the index itself, should it lie among them."""
-    found: dict[Path | None, Source] = {}
+    found: dict[Path | None, _Source] = {}
     for name in names:
         for source in _expand(name, skip.resolve() if skip else None):
             found.setdefault(source.path and source.path.resolve(), source)
     return list(found.values())
 
 
-def _expand(name: str, skip: Path | None) -> list[Source]:
+def _expand(name: str, skip: Path | None) -> list[_Source]:
     if name == "-":
-        return [Source("stdin", None, sys.stdin.buffer.read())]
+        return [_Source("stdin", None, sys.stdin.buffer.read())]
     path = Path(name).expanduser()
     if path.is_dir():
-        files = [Source(str(file), file) for file in _walk(path, skip)]
+        files = [_Source(str(file), file) for file in _walk(path, skip)]
         if not files:
-            raise InvalidDocument(f"{name} holds no {', '.join(KINDS)} files: name another folder, or the files")
+            raise InvalidDocument(f"{name} holds no {', '.join(_SUFFIXES)} files: name another folder, or the files")
         return files
     if not path.exists():
         raise InvalidDocument(f"{name} does not exist: check the path, or use - for stdin")
-    if path.suffix.lower() not in KINDS:
+    if path.suffix.lower() not in _SUFFIXES:
         raise InvalidDocument(
-            f"{name} is not one of {', '.join(KINDS)}: rename it, or add its lines with `twofold add - < {name}`"
+            f"{name} is not one of {', '.join(_SUFFIXES)}: rename it, or add its lines with `twofold add - < {name}`"
         )
-    return [Source(name, path)]
+    return [_Source(name, path)]
 
 
 def _walk(folder: Path, skip: Path | None) -> Iterator[Path]:
@@ -103,16 +211,163 @@ def _walk(folder: Path, skip: Path | None) -> Iterator[Path]:
         here = Path(parent)
         folders[:] = sorted(f for f in folders if not f.startswith(".") and (here / f).resolve() != skip)
         for file in sorted(files):
-            if not file.startswith(".") and Path(file).suffix.lower() in KINDS:
+            if not file.startswith(".") and Path(file).suffix.lower() in _SUFFIXES:
                 yield here / file
 
 
-def read(source: Source, reading: Reading) -> Iterator[Placed]:
+def _read(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
     """The documents of one source, in order."""
-    from twofold.cli import records, texts
+    readers = {".jsonl": _read_jsonl, ".csv": _read_csv}
+    return readers.get(source.kind, _read_text)(source, reading)
 
-    if source.kind == ".jsonl":
-        return records.read_jsonl(source, reading)
-    if source.kind == ".csv":
-        return records.read_csv(source, reading)
-    return texts.read_text(source, reading)
+
+# Plain texts and Markdown, cut into documents
+
+
+def _read_text(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
+    """The parts of a text. In a file their ids are path#1, path#2 …, so that adding it again replaces them."""
+    split = reading.split or (Split.paragraph if source.path else Split.line)
+    lines = source.lines()
+    pieces = _paragraphs(lines) if split is Split.paragraph else lines if split is Split.line else _whole(lines)
+    filled = ((line, text.strip()) for line, text in pieces if text.strip())
+    for part, (line, text) in enumerate(filled, 1):
+        yield _document(source, part, line, text), f"{source.name}:{line}"
+
+
+def _part_id(root: str, part: int) -> str:
+    """The id of a part of a text file, from 1."""
+    return f"{root}#{part}"
+
+
+def _document(source: _Source, part: int, line: int, text: str) -> Document:
+    root = source.root
+    if root is None:
+        return Document(text)
+    return Document(text, _part_id(root, part), {"source": root, "part": part, "line": line})
+
+
+def _whole(lines: Iterable[Line]) -> Iterator[Line]:
+    yield 1, "".join(text for _, text in lines)
+
+
+def _paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
+    """Cut at empty lines, but not within ``` blocks, and not between a heading and what it is about."""
+    held: list[Line] = []
+    fenced = False
+    for number, line in lines:
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        if line.strip() or fenced:
+            held.append((number, line))
+        elif not _only_headings(held):
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _only_headings(held: list[Line]) -> bool:
+    return all(line.startswith("#") for _, line in held)
+
+
+def _joined(held: list[Line]) -> Line:
+    return held[0][0], "".join(line for _, line in held)
+
+
+# Records with fields: JSON lines and CSV
+
+
+def _read_jsonl(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
+    """One object a line."""
+    for number, line in source.lines():
+        if line.strip():
+            place = f"{source.name}:{number}"
+            yield _from_row(_object(line, place), reading, place), place
+
+
+def _object(line: str, place: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InvalidDocument(f"{place}: not JSON ({error}): each line must be one object") from error
+    except RecursionError as error:
+        raise InvalidDocument(f"{place}: the JSON is nested too deeply: make it flatter") from error
+    if not isinstance(row, dict):
+        raise InvalidDocument(f'{place}: each line must be an object such as {{"text": "…"}}')
+    return row
+
+
+def _read_csv(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
+    """One row a document, below a row of column names. A column of numbers becomes numbers."""
+    convert = _column_types(source, reading)
+    for number, row in _rows(source, reading):
+        place = f"{source.name}:{number}"
+        typed = {name: convert.get(name, str)(cell) for name, cell in row.items() if cell or name == reading.text_field}
+        yield _from_row(typed, reading, place), place
+
+
+def _rows(source: _Source, reading: _Reading) -> Iterator[tuple[int, dict[str, str]]]:
+    csv.field_size_limit(_MAX_CELL_LETTERS)
+    reader = csv.DictReader((line for _, line in source.lines()), strict=True)
+    try:
+        _check_header(source, reader.fieldnames, reading)
+        for row in reader:
+            if None in row:
+                raise InvalidDocument(
+                    f"{source.name}:{reader.line_num}: more cells than columns: put a text with commas in quotes"
+                )
+            yield reader.line_num, {name: cell or "" for name, cell in row.items()}
+    except csv.Error as error:
+        begun = reader.line_num + 1  # the last whole row ended before it
+        raise InvalidDocument(f"{source.name}:{begun}: not CSV ({error}): mend the quotes") from error
+
+
+def _check_header(source: _Source, columns: Any, reading: _Reading) -> None:
+    columns = list(columns or ())
+    if columns and reading.text_field not in columns:
+        raise InvalidDocument(
+            f"{source.name}:1: no column {reading.text_field!r} among {', '.join(columns)}: name the one with the text "
+            "with --text-field"
+        )
+
+
+def _column_types(source: _Source, reading: _Reading) -> dict[str, Callable[[str], Any]]:
+    """Numbers, where every cell of a column is one: filters compare them. 007 and 1.10 stay as they are written."""
+    types: dict[str, Callable[[str], Any]] = {}
+    for _, row in _rows(source, reading):
+        for name, cell in row.items():
+            if cell and types.get(name) is not str:
+                types[name] = _wider(types.get(name), _type_of(cell))
+    return {**types, reading.text_field: str, reading.id_field: str}
+
+
+def _type_of(cell: str) -> type:
+    for kind in (int, float):
+        try:
+            if str(kind(cell)) == cell and cell not in ("inf", "-inf", "nan"):
+                return kind
+        except ValueError:
+            continue
+    return str
+
+
+def _wider(one: Any, other: type) -> type:
+    if one is None or one is other:
+        return other
+    return float if {one, other} == {int, float} else str
+
+
+def _from_row(row: Mapping[str, Any], reading: _Reading, place: str) -> Document:
+    if reading.text_field not in row:
+        raise InvalidDocument(
+            f"{place}: no field {reading.text_field!r} among {', '.join(row) or 'none'}: name the one with the text "
+            "with --text-field"
+        )
+    rest = {name: value for name, value in row.items() if name not in (reading.text_field, reading.id_field)}
+    nested = rest.pop("metadata", None)
+    if isinstance(nested, Mapping):
+        rest = {**nested, **rest}
+    elif nested is not None:
+        rest["metadata"] = nested
+    identity = row.get(reading.id_field)
+    return Document(row[reading.text_field], None if identity is None else str(identity), rest)

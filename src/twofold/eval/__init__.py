@@ -5,15 +5,12 @@ Needs the extra `eval`: pip install 'twofold[eval]'.
 
 from __future__ import annotations
 
-from twofold.eval.charts import plot
-from twofold.eval.comparing import Change, Comparison, compare
-from twofold.eval.corpus import CorpusIndex
-from twofold.eval.corpus_memory import CorpusMemory
+from twofold.errors import EvaluationError
+from twofold.eval.corpus import CorpusIndex, CorpusMemory
 from twofold.eval.data import Dataset, Question, load
-from twofold.eval.errors import EvaluationError
-from twofold.eval.report import write_report
+from twofold.eval.report import plot, write_report
 from twofold.eval.running import Sweep, evaluate, sweep
-from twofold.eval.runs import Answer, Run
+from twofold.eval.scoring import Answer, Change, Comparison, Run, compare
 
 __all__ = [
     "Answer",

@@ -1,39 +1,57 @@
-"""An index of a data set's own documents, made anew for each BM25 setting, with each text embedded once."""
+"""A data set's own documents in an index or a memory, to be asked with any settings.
+
+Some settings decide the stored vectors, as those of BM25 do. Each combination of them gets a store of its own when it
+is first asked for; dense vectors are computed once and used by all.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from twofold.documents import Document
 from twofold.encoders.base import DenseEncoder, Vectors
-from twofold.eval.errors import EvaluationError
+from twofold.errors import EvaluationError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from twofold.index import HybridIndex
     from twofold.index.writing import ProgressLike
+    from twofold.memory import Memory, MemoryResult
     from twofold.results import SearchResult
+
+_USER = "evaluation"
+_MEMORY_FIELDS = ("type", "category", "tags", "source", "trust", "pinned", "importance", "created")
+"""What a memory has fields of its own for: taken from a document's metadata."""
+Store = TypeVar("Store", "HybridIndex", "Memory")
 
 
 @lru_cache(maxsize=1)
 def bm25_settings() -> tuple[str, ...]:
-    """What decides the stored BM25 vectors: each combination needs an index of its own."""
+    """The settings that decide the stored BM25 vectors."""
     from twofold import BM25
 
     return tuple(name for name in inspect.signature(BM25).parameters if name not in ("language", "stopwords"))
 
 
-class CorpusIndex:
-    """Documents in memory, to be searched with any settings, those of BM25 included.
+def memory_store_settings() -> tuple[str, ...]:
+    """The settings of a memory that decide what is stored, or what is read once."""
+    from twofold.memory.config import SETTLED
 
-    `search` takes what `HybridIndex.search` takes, and k1, b, avg_len, delta, pairs and the other settings of `BM25`.
-    An index for new ones is built when they are first asked for; dense vectors are computed once and used by all.
-    """
+    return SETTLED
+
+
+class _Corpus(Generic[Store]):
+    """Documents in one store for each combination of the settings that decide what is stored."""
+
+    _store_kind: str
 
     def __init__(
         self,
@@ -47,62 +65,125 @@ class CorpusIndex:
 
         Args:
             documents: What to search.
-            dense: The model for meaning, as for `HybridIndex.open`.
+            dense: The model for meaning, as for `HybridIndex.open` and `Memory.open`.
             language: The language of BM25.
             progress: True for a progress bar, or a function that gets (done, total).
         """
         if not documents:
-            raise EvaluationError("the data set brings no documents: evaluate an index that holds them")
-        self._documents, self._language = list(documents), language
+            raise EvaluationError(f"the data set brings no documents: evaluate {self._store_kind} that holds them")
         from twofold.encoders.models import resolve_dense
 
-        self._dense = remembering(resolve_dense(dense))
-        self._indexes: dict[tuple[tuple[str, Any], ...], HybridIndex] = {}
-        self._index({}, progress)
-
-    def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
-        """Search with these settings."""
-        bm25 = {name: settings.pop(name) for name in bm25_settings() if name in settings}
-        return self._index(bm25).search(query, k, **settings)
+        self._documents, self._language = list(documents), language
+        self._dense = _embedding_once(resolve_dense(dense))
+        self._stores: dict[str, Store] = {}
+        self._views: dict[str, Store] = {}
+        self._store({}, progress)
 
     def close(self) -> None:
-        """Let go of the indexes."""
-        for index in self._indexes.values():
-            index.close()
+        """Let go of what was stored."""
+        for store in self._stores.values():
+            store.close()
 
-    def __enter__(self) -> CorpusIndex:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _index(self, bm25: dict[str, Any], progress: ProgressLike = False) -> HybridIndex:
+    def _store(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Store:
+        """What holds the documents as these settings store them."""
+        key = repr(sorted(settings.items()))
+        if key not in self._stores:
+            self._stores[key] = self._filled(settings, progress)
+        return self._stores[key]
+
+    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> Store:
+        raise NotImplementedError
+
+
+class CorpusIndex(_Corpus["HybridIndex"]):
+    """Documents in memory, to be searched with any settings, those of BM25 included.
+
+    `search` takes what `HybridIndex.search` takes, and k1, b, avg_len, delta, pairs and the other settings of `BM25`.
+    """
+
+    _store_kind = "an index"
+
+    def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
+        """Search with these settings."""
+        bm25 = {name: settings.pop(name) for name in bm25_settings() if name in settings}
+        return self._store(bm25).search(query, k, **settings)
+
+    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> HybridIndex:
         from twofold import BM25, HybridIndex  # the engine is loaded when it is needed: errors before that come at once
 
-        key = tuple(sorted(bm25.items()))
-        if key not in self._indexes:
-            index = HybridIndex.open(":memory:", dense=self._dense, sparse=BM25(self._language, **bm25))
-            index.add(self._documents, progress=progress)
-            self._indexes[key] = index
-        return self._indexes[key]
+        index = HybridIndex.open(":memory:", dense=self._dense, sparse=BM25(self._language, **settings))
+        index.add(self._documents, progress=progress)
+        return index
 
 
-def remembering(encoder: DenseEncoder) -> DenseEncoder:
+class CorpusMemory(_Corpus["Memory"]):
+    """Documents as memories of one user, in memory, to be recalled with any settings.
+
+    `recall` takes what `Memory.recall` takes, the settings of `MemoryConfig` and those of BM25. Tags, type, created and
+    the like in a document's metadata become the memory's own.
+    """
+
+    _store_kind = "a memory"
+
+    def recall(self, query: str, k: int | None = None, **settings: Any) -> MemoryResult:
+        """Recall with these settings. The hits have the ids of the documents."""
+        from twofold import Memory
+
+        taken = inspect.signature(Memory.recall).parameters
+        arguments = {name: settings.pop(name) for name in list(settings) if name in taken}
+        result = self._with_settings(settings).recall(query, k, **{"touch": False, **arguments})
+        hits = [replace(hit, id=identity) for hit in result for identity in self._document_ids[hit.id]]
+        return replace(result, hits=tuple(hits))
+
+    def _with_settings(self, settings: Mapping[str, Any]) -> Memory:
+        """The memory that recalls with these settings, made once for each combination."""
+        key = repr(sorted(settings.items()))
+        if key not in self._views:
+            deciding = (*bm25_settings(), *memory_store_settings())
+            memory = self._store({name: value for name, value in settings.items() if name in deciding})
+            rest = {name: value for name, value in settings.items() if name not in deciding}
+            self._views[key] = memory.with_settings(**rest) if rest else memory
+        return self._views[key]
+
+    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> Memory:
+        from twofold import BM25, Memory, MemoryConfig
+
+        bm25 = {name: value for name, value in settings.items() if name in bm25_settings()}
+        config = MemoryConfig(**{name: value for name, value in settings.items() if name not in bm25})
+        sparse = BM25(self._language, **bm25)
+        memory = Memory.open(":memory:", user=_USER, dense=self._dense, sparse=sparse, config=config)
+        ids = memory.remember_many([_memory_fields(document) for document in self._documents], progress=progress)
+        # The same text twice is one memory, and stands for both documents.
+        self._document_ids: dict[str, list[str]] = defaultdict(list)
+        for identity, document in zip(ids, self._documents, strict=True):
+            self._document_ids[str(identity)].append(str(document.id))
+        return memory
+
+
+def _memory_fields(document: Document) -> dict[str, Any]:
+    """A document as `remember_many` takes it."""
+    own = {name: document.metadata[name] for name in _MEMORY_FIELDS if name in document.metadata}
+    rest = {name: value for name, value in document.metadata.items() if name not in own}
+    return {"text": document.text, **own, "metadata": rest}
+
+
+def _embedding_once(encoder: DenseEncoder) -> DenseEncoder:
     """The same model, which embeds each text once."""
-    known: dict[str, Any] = {}
-    asked: dict[str, Any] = {}
+    documents: dict[str, Any] = {}
 
     def embed_documents(texts: Sequence[str]) -> Vectors:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
+        new = [text for text in dict.fromkeys(texts) if text not in documents]
         if new:
-            known.update(zip(new, encoder.embed_documents(new), strict=True))
-        return np.asarray([known[text] for text in texts], dtype=np.float32)
+            documents.update(zip(new, encoder.embed_documents(new), strict=True))
+        return np.asarray([documents[text] for text in texts], dtype=np.float32)
 
-    def embed_query(text: str) -> Any:
-        if text not in asked:
-            asked[text] = encoder.embed_query(text)
-        return asked[text]
-
+    embed_query: Callable[[str], Any] = lru_cache(maxsize=None)(encoder.embed_query)
     return replace(
         encoder, embed_documents=embed_documents, embed_query=embed_query, aembed_documents=None, aembed_query=None
     )

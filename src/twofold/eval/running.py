@@ -1,21 +1,25 @@
-"""Asking all questions, one run or one for each combination of parameters."""
+"""Asking all questions of a data set: of any retriever, in one run or in one for each combination of parameters.
+
+A retriever becomes one function from a question to whatever it finds. Retrievers are told apart by their methods; no
+framework is imported.
+"""
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from twofold.errors import ConfigError, InvalidQuery
+from twofold.errors import ConfigError, EvaluationError, InvalidQuery
 from twofold.eval.data import Dataset, Question
-from twofold.eval.errors import EvaluationError
-from twofold.eval.naming import describe
-from twofold.eval.retrievers import Ask, IdOf, asker, found
-from twofold.eval.runs import Answer, Run
-from twofold.eval.scoring import METRICS, score
+from twofold.eval.scoring import METRICS, Answer, Found, Run, describe, score
 
+_METHODS = ("recall", "invoke", "retrieve", "similarity_search", "search")
+"""A Memory, a LangChain retriever, a LlamaIndex retriever, a LangChain vector store, an index; the first one there."""
+IdOf: TypeAlias = Callable[[Any], str] | str
 Progress: TypeAlias = Callable[[int, int], None]
 """Gets how many questions were asked, and of how many."""
 
@@ -50,29 +54,29 @@ def evaluate(
     if k < 1:
         raise EvaluationError(f"k must be at least 1, got {k}")
     parameters = dict(parameters or {})
-    ask = asker(retriever, k, parameters)
+    retrieve = _retrieval(retriever, k, parameters)
     for question in data.questions[:warm_up]:
-        _answer(ask, question, k, id_of)
+        _answer(retrieve, question, k, id_of)
     answers = []
     for done, question in enumerate(data.questions, 1):
-        answers.append(_answer(ask, question, k, id_of))
+        answers.append(_answer(retrieve, question, k, id_of))
         if progress:
             progress(done, len(data.questions))
     scores = score([q.relevant for q in data.questions], [answer.ids for answer in answers], k, metrics)
     return Run(name or _name(retriever, parameters), k, tuple(answers), scores, parameters)
 
 
-def _answer(ask: Ask, question: Question, k: int, id_of: IdOf | None) -> Answer:
+def _answer(retrieve: Callable[[Question], Any], question: Question, k: int, id_of: IdOf | None) -> Answer:
     began = time.perf_counter()
     try:
-        result = ask(question)
+        result = retrieve(question)
     except (EvaluationError, InvalidQuery, ConfigError):
         raise  # wrong for every question
     except Exception as error:
         # A failure must not count as a bad answer: the mean would hide it.
         raise EvaluationError(f"the retriever failed on question {question.id} ({question.text!r}): {error}") from error
     seconds = time.perf_counter() - began
-    return Answer(question, tuple(found(result, k, id_of)), seconds, getattr(result, "degraded", None))
+    return Answer(question, _first_hits(result, k, id_of), seconds, getattr(result, "degraded", None))
 
 
 def _name(retriever: Any, parameters: Mapping[str, Any]) -> str:
@@ -143,3 +147,114 @@ def _within(progress: Progress | None, number: int, runs: int) -> Progress | Non
     if progress is None:
         return None
     return lambda done, total: progress(number * total + done, runs * total)
+
+
+# Any retriever as one function
+
+
+def _retrieval(retriever: Any, k: int, parameters: Mapping[str, Any]) -> Callable[[Question], Any]:
+    """A function from a question to what the retriever returns for it, with what it takes of k and the parameters.
+
+    What it takes as a setting and not with a query, as a memory takes `recency_decay`, is set beforehand. A parameter
+    or a filter that it doesn't take is an error.
+    """
+    function = _query_function(retriever)
+    takes = _named_parameters(function)
+    settings = {name: value for name, value in parameters.items() if not takes & {name, "**"}}
+    if settings and callable(getattr(retriever, "with_settings", None)):
+        function = _query_function(retriever.with_settings(**settings))
+        parameters = {name: value for name, value in parameters.items() if name not in settings}
+
+    def check(name: str) -> None:
+        if not takes & {name, "**"}:
+            written = getattr(function, "__name__", "the function")
+            raise EvaluationError(
+                f"{written} takes no {name!r}: wrap it in a function that does, as lambda query, {name}: …"
+            )
+
+    for name in parameters:
+        check(name)
+    # A retriever that doesn't take k brings as many as it was made for, and the first k count. A memory counts
+    # recalls and ranks by them: measuring it must not change it.
+    offered = {name: value for name, value in {"k": k, "touch": False}.items() if name in takes}
+    arguments = {**offered, **parameters}
+
+    def retrieve(question: Question) -> Any:
+        if question.filter is None:
+            return function(question.text, **arguments)
+        check("filter")
+        return function(question.text, **arguments, filter=dict(question.filter))
+
+    return retrieve
+
+
+def _query_function(retriever: Any) -> Callable[..., Any]:
+    """What is called with a query."""
+    method = next((m for m in _METHODS if callable(getattr(retriever, m, None))), None)
+    if method is None and not callable(retriever):
+        raise EvaluationError(
+            f"a {type(retriever).__name__} can't be evaluated: give an index, a retriever with invoke or retrieve, "
+            "or a function from a query to ranked ids"
+        )
+    function: Callable[..., Any] = retriever if method is None else getattr(retriever, method)
+    if inspect.iscoroutinefunction(function):
+        raise EvaluationError("the retriever is a coroutine function: wrap it, for example with asyncio.run")
+    return function
+
+
+def _named_parameters(function: Callable[..., Any]) -> set[str]:
+    """The names of the parameters after the query; "**" where a function takes any."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+    except (TypeError, ValueError):  # builtins have no signature
+        return set()
+    return {
+        "**" if each.kind is each.VAR_KEYWORD else each.name
+        for each in parameters
+        if each.kind not in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL)
+    }
+
+
+def _first_hits(result: Any, k: int, id_of: IdOf | None) -> tuple[Found, ...]:
+    """The first k different hits of whatever a retriever returned, best first."""
+    if isinstance(result, (str, bytes)) or not isinstance(result, Iterable):
+        raise EvaluationError(f"the retriever returned a {type(result).__name__} instead of a list of ids or hits")
+    hits: dict[str, Found] = {}
+    for item in result:
+        hit = _hit(item, id_of)
+        hits.setdefault(hit.id, hit)
+        if len(hits) == k:
+            break
+    return tuple(hits.values())
+
+
+def _hit(item: Any, id_of: IdOf | None) -> Found:
+    if isinstance(item, tuple) and item:  # (document, score)
+        item = item[0]
+    if isinstance(item, (str, int)):
+        return Found(str(item))
+    item = getattr(item, "node", item)  # LlamaIndex wraps the node with its score
+    return Found(_identity(item, id_of), _text(item))
+
+
+def _identity(item: Any, id_of: IdOf | None) -> str:
+    if callable(id_of):
+        return str(id_of(item))
+    fields = item if isinstance(item, Mapping) else None
+    if isinstance(id_of, str):
+        metadata = fields.get("metadata", fields) if fields else getattr(item, "metadata", {})
+        value = metadata.get(id_of)
+    else:
+        value = fields.get("id") if fields else getattr(item, "id", None) or getattr(item, "node_id", None)
+    if value is None:
+        raise EvaluationError(
+            f"a {type(item).__name__} came back without an id: say with id_of which metadata field holds it, or give a "
+            "function"
+        )
+    return str(value)
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return str(item.get("text", ""))
+    return str(getattr(item, "text", None) or getattr(item, "page_content", None) or "")

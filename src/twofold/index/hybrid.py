@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
+from twofold.encoders.base import Vectors
 from twofold.engine.connection import Connection, connect
 from twofold.errors import IndexClosed, InvalidQuery
 from twofold.flow import Flow, arun, run
@@ -186,6 +187,7 @@ class HybridIndex:
         *,
         ids: Sequence[str] | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
+        vectors: Sequence[Sequence[float] | None] | Vectors | None = None,
         batch_size: int = _BATCH,
         progress: ProgressLike = False,
     ) -> list[str]:
@@ -196,14 +198,17 @@ class HybridIndex:
                 as a whole before anything is written; from a generator, each batch before it is written.
             ids: One for each document, where the documents have none of their own.
             metadatas: One for each document, where the documents have none of their own.
+            vectors: Dense vectors, one for each document, made with the model of the index; None for a document that
+                is to be embedded here.
             batch_size: Documents to encode and write at a time. A batch of up to 64 is stored whole or not at all.
             progress: True for a progress bar, or a function that gets (done, total or None).
 
         Returns:
             The ids, in the order of the documents.
         """
+        columns = writing.Columns(ids, metadatas, vectors)
         with reporting(documents, progress) as report:
-            return self.perform(lambda s: writing.add(s.ready, documents, ids, metadatas, batch_size, report))
+            return self.perform(lambda s: writing.add(s.ready, documents, columns, batch_size, report))
 
     async def aadd(
         self,
@@ -211,12 +216,33 @@ class HybridIndex:
         *,
         ids: Sequence[str] | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
+        vectors: Sequence[Sequence[float] | None] | Vectors | None = None,
         batch_size: int = _BATCH,
         progress: ProgressLike = False,
     ) -> list[str]:
         """`add` without blocking the event loop."""
+        columns = writing.Columns(ids, metadatas, vectors)
         with reporting(documents, progress) as report:
-            return await self.aperform(lambda s: writing.add(s.ready, documents, ids, metadatas, batch_size, report))
+            return await self.aperform(lambda s: writing.add(s.ready, documents, columns, batch_size, report))
+
+    def update_metadata(
+        self, changes: Mapping[str, Any], ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None
+    ) -> None:
+        """Change some metadata fields of documents, without encoding them again; their other fields stay.
+
+        Args:
+            changes: The fields and their new values.
+            ids: Which documents.
+            filter: Which documents, as for `search`, in place of ids. It must hold at the moment of writing, so that
+                {"$id": ["a", "b"], "version": 3} leaves alone what somebody else has changed since it was read.
+        """
+        return self.perform(lambda s: writing.update_metadata(s.ready, changes, ids, filter))
+
+    async def aupdate_metadata(
+        self, changes: Mapping[str, Any], ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None
+    ) -> None:
+        """`update_metadata` without blocking the event loop."""
+        return await self.aperform(lambda s: writing.update_metadata(s.ready, changes, ids, filter))
 
     def delete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete documents by id or by filter, and say how many there were."""
@@ -225,6 +251,31 @@ class HybridIndex:
     async def adelete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """`delete` without blocking the event loop."""
         return await self.aperform(lambda s: writing.delete(s.ready, ids, filter))
+
+    def clear(self) -> int:
+        """Delete every document, and say how many there were. The collection stays, with its models and settings."""
+        return self.perform(lambda s: writing.clear(s.ready))
+
+    async def aclear(self) -> int:
+        """`clear` without blocking the event loop."""
+        return await self.aperform(lambda s: writing.clear(s.ready))
+
+    def create_field_index(self, field: str, kind: str) -> None:
+        """Index a metadata field, so that filtering on it is faster; does nothing where there is an index.
+
+        Indexes for texts and booleans make themselves. One for ranges doesn't, since it answers every range on its
+        field: use it where you know that the field holds nothing else. Where it can't be made, a warning says so.
+
+        Args:
+            field: The name of the field.
+            kind: "keyword", "tenant" (a keyword that tells users apart), "integer", "float", "bool", "datetime",
+                "text", "uuid" or "geo".
+        """
+        return self.perform(lambda s: s.ready.indexes.ensure(field, kind))
+
+    async def acreate_field_index(self, field: str, kind: str) -> None:
+        """`create_field_index` without blocking the event loop."""
+        return await self.aperform(lambda s: s.ready.indexes.ensure(field, kind))
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -241,6 +292,7 @@ class HybridIndex:
         min_score: float | None = None,
         min_semantic: float | None = None,
         min_lexical: float | None = None,
+        vector: Sequence[float] | None = None,
         explain: bool = False,
     ) -> SearchResult:
         """Find documents by meaning and by words.
@@ -256,11 +308,14 @@ class HybridIndex:
             min_score: Leave out hits below this final score.
             min_semantic: The dense leg leaves out candidates below this cosine similarity.
             min_lexical: The lexical leg leaves out candidates below this BM25 score.
+            vector: What the dense leg looks for, instead of the query's own vector; made with the model of the index.
             explain: Say for each hit where its score comes from. Changes no ranking, sends no second request.
         """
         checked = self._query(query, k, offset, filter, explain, fusion=fusion, alpha=alpha, depth=depth,
                               min_score=min_score, min_semantic=min_semantic, min_lexical=min_lexical)  # fmt: skip
-        return self.perform(lambda s: s.search(checked))
+        return self.perform(
+            lambda s: s.search(checked) if vector is None else diverse.search_by_vector(s, checked, vector)
+        )
 
     async def asearch(
         self,
@@ -275,12 +330,15 @@ class HybridIndex:
         min_score: float | None = None,
         min_semantic: float | None = None,
         min_lexical: float | None = None,
+        vector: Sequence[float] | None = None,
         explain: bool = False,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked = self._query(query, k, offset, filter, explain, fusion=fusion, alpha=alpha, depth=depth,
                               min_score=min_score, min_semantic=min_semantic, min_lexical=min_lexical)  # fmt: skip
-        return await self.aperform(lambda s: s.search(checked))
+        return await self.aperform(
+            lambda s: s.search(checked) if vector is None else diverse.search_by_vector(s, checked, vector)
+        )
 
     def search_by_vector(
         self,
@@ -399,6 +457,25 @@ class HybridIndex:
         """`get` without blocking the event loop."""
         return await self.aperform(lambda s: writing.get(s.ready, ids))
 
+    def fetch(
+        self, filter: FilterLike | None = None, *, limit: int | None = None, newest_first: str | None = None
+    ) -> list[Document]:
+        """Documents by filter, or all of them, in no particular order unless a date is named.
+
+        Args:
+            filter: What their metadata must fulfil, as for `search`.
+            limit: How many at most; None gives all.
+            newest_first: A metadata field with a date: those with the latest come first, and those without are left
+                out. The field gets an index for dates.
+        """
+        return self.perform(lambda s: writing.fetch(s.ready, filter, limit, newest_first))
+
+    async def afetch(
+        self, filter: FilterLike | None = None, *, limit: int | None = None, newest_first: str | None = None
+    ) -> list[Document]:
+        """`fetch` without blocking the event loop."""
+        return await self.aperform(lambda s: writing.fetch(s.ready, filter, limit, newest_first))
+
     def count(self, filter: FilterLike | None = None) -> int:
         """How many documents there are, or match a filter."""
         return self.perform(lambda s: writing.count(s.ready, filter))
@@ -406,6 +483,35 @@ class HybridIndex:
     async def acount(self, filter: FilterLike | None = None) -> int:
         """`count` without blocking the event loop."""
         return await self.aperform(lambda s: writing.count(s.ready, filter))
+
+    def values(self, field: str, filter: FilterLike | None = None) -> dict[Any, int]:
+        """The values that a metadata field has, and how many documents have each. The field gets an index for texts.
+
+        Args:
+            field: The name of the field.
+            filter: What the documents must fulfil, as for `search`.
+        """
+        return self.perform(lambda s: writing.values(s.ready, field, filter))
+
+    async def avalues(self, field: str, filter: FilterLike | None = None) -> dict[Any, int]:
+        """`values` without blocking the event loop."""
+        return await self.aperform(lambda s: writing.values(s.ready, field, filter))
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """The dense vectors of texts, made with the model of the index as `add` makes them."""
+        return self.perform(lambda s: writing.embed(s.ready, texts))
+
+    async def aembed(self, texts: Sequence[str]) -> list[list[float]]:
+        """`embed` without blocking the event loop."""
+        return await self.aperform(lambda s: writing.embed(s.ready, texts))
+
+    def embed_query(self, text: str) -> list[float]:
+        """The dense vector of a query, made with the model of the index as `search` makes it."""
+        return self.perform(lambda s: s.encoder.embed_query(text))
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """`embed_query` without blocking the event loop."""
+        return await self.aperform(lambda s: s.encoder.embed_query(text))
 
     def info(self) -> IndexInfo:
         """What the index is made of: models, legs, settings, number of documents."""
@@ -498,6 +604,11 @@ class HybridIndex:
     def dense_model(self) -> str | None:
         """The name of the model for meaning; None where the first awaited call has yet to tell."""
         return None if self._searcher is None else self._searcher.ready.dense.name
+
+    @property
+    def dense_dim(self) -> int | None:
+        """How long dense vectors are; None where the first awaited call has yet to tell."""
+        return None if self._searcher is None else self._searcher.ready.dim
 
     @property
     def awaited_only(self) -> bool:

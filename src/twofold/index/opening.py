@@ -56,16 +56,17 @@ class PayloadIndexes:
                 yield from self._create(key, kind)
         return where
 
-    def ensure(self, key: str, kind: str) -> Flow[None]:
-        """An index on a field whose kind the caller vouches for, also one for ranges."""
-        if self._enabled and key not in self._kinds:
-            yield from self._create(key, kind)
+    def ensure(self, field: str, kind: str) -> Flow[None]:
+        """An index on a metadata field whose kind the caller vouches for, also one for ranges."""
+        for key, schema in initial_indexes(CollectionSettings(payload_indexes={field: kind})).items():
+            if self._enabled and key not in self._kinds:
+                yield from self._create(key, schema, wait=True)
 
-    def _create(self, key: str, kind: str) -> Flow[None]:
+    def _create(self, key: str, schema: Any, *, wait: bool = False) -> Flow[None]:
         """Only makes searches faster, so a failure (a read-only key) must not fail them."""
-        self._kinds[key] = kind
+        self._kinds[key] = schema if isinstance(schema, str) else schema["type"]
         try:
-            yield from calls.create_index(self._collection, key, kind, wait=False)
+            yield from calls.create_index(self._collection, key, schema, wait=wait)
         except EngineError as error:
             log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
 

@@ -16,12 +16,13 @@ from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, blend, check_dense
 from twofold.engine.asking import Probe
 from twofold.engine.layout import Stored
-from twofold.errors import InvalidQuery
+from twofold.errors import EncoderError, InvalidQuery, TwofoldError
 from twofold.filters import Node
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.ranking.fusion import LegName, Strategy, resolve, shares
 from twofold.ranking.signals import Signals
+from twofold.text import normalise
 
 # --- A search that has been asked for: its arguments, checked ---
 
@@ -197,7 +198,7 @@ class QueryEncoder:
                 continue
             try:
                 vector = yield from (
-                    self._encode_dense(text, query) if leg == "dense" else self._encode_sparse(text, hint)
+                    self._encode_dense(text, query.vector) if leg == "dense" else self._encode_sparse(text, hint)
                 )
             except Exception as error:  # whatever a model raises, the other leg goes on
                 reasons.append(f"the {leg} encoder failed: {type(error).__name__}: {error}")
@@ -208,8 +209,20 @@ class QueryEncoder:
             probes.append(Probe(leg, vector, config.min_semantic if leg == "dense" else config.min_lexical))
         return probes
 
-    def _encode_dense(self, text: str, query: Query) -> Flow[Vectors]:
-        cached = self._vectors.get(text) if query.vector is None else query.vector
+    def embed_query(self, text: str) -> Flow[list[float]]:
+        """The dense vector that a search for this text compares with."""
+        cleaned = normalise(check_text(text))
+        try:
+            vector = yield from self._encode_dense(cleaned, None)
+        except TwofoldError:
+            raise
+        except Exception as error:
+            raise EncoderError(f"{self._ready.dense.name} failed on a query: {error}") from error
+        numbers: list[float] = vector.tolist()
+        return numbers
+
+    def _encode_dense(self, text: str, given: Vectors | None) -> Flow[Vectors]:
+        cached = self._vectors.get(text) if given is None else given
         if cached is not None:
             return cached
         encoder = self._ready.dense

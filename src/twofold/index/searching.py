@@ -85,7 +85,7 @@ class Searcher:
     """The search of one open collection. Remembers what it has already logged."""
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
-        self._encoder = QueryEncoder(ready, cache_size)
+        self.encoder = QueryEncoder(ready, cache_size)
         self._fitted: dict[tuple[Strategy, Circumstances], Strategy] = {}
         self.tuned: Strategy | None = None
         self.calibration: Calibration | None = None
@@ -99,7 +99,7 @@ class Searcher:
             return SearchResult((), "hybrid", query=query.text)
         reasons = [note] if note else []
         fusion = yield from self._fit(query.fusion, text)
-        probes = yield from self._encoder.probes(text, fusion, query, reasons)
+        probes = yield from self.encoder.probes(text, fusion, query, reasons)
         by_words_alone, words_weight = fusion.weight("dense") == 0, fusion.weight("lexical")
         legs = list(dict.fromkeys(probe.leg for probe in probes))
         if len(legs) == 1:  # all the weight on the only leg there is
@@ -182,7 +182,7 @@ class Searcher:
         if not text:
             return None
         fusion = yield from self._fit(query.fusion, text)
-        probes = yield from self._encoder.probes(text, fusion, query, [])
+        probes = yield from self.encoder.probes(text, fusion, query, [])
         where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         return self._asking(query, fusion, probes, where, 0.0)
 

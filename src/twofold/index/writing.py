@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
+import numpy as np
 from qdrant_client import models
 
 from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id
 from twofold.embedded import OptimizeProgress
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import from_point, to_point
+from twofold.engine.layout import METADATA_KEY, from_point, metadata_key, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
     EncoderError,
     EngineError,
     FilterError,
+    InvalidDocument,
     InvalidQuery,
     PartialAdd,
     TwofoldError,
 )
-from twofold.filters import HasPoint, Node, matches_all, parse
+from twofold.filters import HasPoint, Node, Not, is_node, matches_all, parse
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Ready
 from twofold.results import IndexInfo
@@ -63,26 +66,34 @@ def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
 # --- Storing documents: check, encode, write, a batch at a time ---
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What `add` takes beside the documents: one value for each of them."""
+
+    ids: Sequence[str] | None = None
+    metadatas: Sequence[Mapping[str, Any]] | None = None
+    vectors: Sequence[Sequence[float] | Vectors | None] | Vectors | None = None
+
+
+_NewRecord: TypeAlias = tuple[Record, Vectors | None]
+"""A record to be stored, and its dense vector if that was given with it."""
+
+
 def add(
-    ready: Ready,
-    documents: Iterable[DocumentLike],
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
-    batch_size: int,
-    progress: Advance,
+    ready: Ready, documents: Iterable[DocumentLike], columns: Columns, batch_size: int, progress: Advance
 ) -> Flow[list[str]]:
     """Store documents and give their ids. A list is checked whole before anything is written."""
     if ready.read_only:
         raise CollectionMismatch(ready.read_only)
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ConfigError(f"batch_size must be a whole number from 1, got {batch_size!r}")
-    records: Iterator[Record] = yield Work(lambda: _checked(pair_up(documents, ids, metadatas)))
+    records: Iterator[_NewRecord] = yield Work(lambda: _checked(ready, documents, columns))
     written: list[str] = []
     try:
         while batch := (yield Work(lambda: list(islice(records, batch_size)))):
             yield Renew()
             yield from _write(ready, batch)
-            written.extend(record.id for record in batch)
+            written.extend(record.id for record, _ in batch)
             progress(len(batch))
     except Exception as error:  # also what the caller's own generator raises: the list of stored ids must not be lost
         if not written:
@@ -91,10 +102,36 @@ def add(
     return written
 
 
-def _checked(documents: Iterable[DocumentLike]) -> Iterator[Record]:
-    """Records one by one; a list is checked whole first."""
-    records = check(documents)
-    return iter(list(records)) if isinstance(documents, Sequence) else records
+def _checked(ready: Ready, documents: Iterable[DocumentLike], columns: Columns) -> Iterator[_NewRecord]:
+    """Records one by one; a list is checked whole first, and so is whatever has vectors beside it."""
+    given = pair_up(documents, columns.ids, columns.metadatas)
+    if columns.vectors is None:
+        records = ((record, None) for record in check(given))
+        return iter(list(records)) if isinstance(given, Sequence) else records
+    checked = list(check(given))
+    if len(columns.vectors) != len(checked):
+        raise InvalidDocument(
+            f"{len(checked)} documents but {len(columns.vectors)} vectors: give one for each document"
+        )
+    vectors = [_given_vector(ready, vector, position) for position, vector in enumerate(columns.vectors)]
+    return iter(list(zip(checked, vectors, strict=True)))
+
+
+def _given_vector(ready: Ready, vector: Any, position: int) -> Vectors | None:
+    """A vector that came with a document, checked like a model's; None if it is to be made here."""
+    if vector is None or ready.no_dense:
+        return None
+    if np.shape(vector) != (ready.dim,):
+        raise InvalidDocument(
+            f"its vector has shape {np.shape(vector)}, and those of the collection have {ready.dim} dimensions: make "
+            f"it with the model that the collection was written with, {ready.dense.name}",
+            position=position,
+        )
+    try:
+        checked: Vectors = check_dense([vector], 1, ready.dim, "the vector given with it")[0]
+    except EncoderError as error:
+        raise InvalidDocument(str(error), position=position) from error
+    return checked
 
 
 def _partial(error: Exception, written: int) -> str:
@@ -105,16 +142,19 @@ def _partial(error: Exception, written: int) -> str:
     )
 
 
-def _write(ready: Ready, batch: Sequence[Record]) -> Flow[None]:
+def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:
     """One batch: all of it is encoded before any of it is sent. Of several with one id the last counts."""
-    records = list({record.id: record for record in batch}.values())
-    texts = [record.text for record in records if record.text.strip()]
-    dense: Iterator[Vectors] = iter((yield from encode_dense(ready, texts)))
+    records = list({record.id: (record, vector) for record, vector in batch}.values())
+    texts = [record.text for record, _ in records if record.text.strip()]
+    to_embed = [record.text for record, vector in records if vector is None and record.text.strip()]
+    dense: Iterator[Vectors] = iter((yield from encode_dense(ready, to_embed)))
     sparse: Iterator[Sparse] = iter((yield from encode_sparse(ready, texts)))
-    points = [
-        to_point(record, next(dense, None), next(sparse, None)) if record.text.strip() else to_point(record, None, None)
-        for record in records
-    ]
+    points = []
+    for record, vector in records:
+        says_something = bool(record.text.strip())
+        if vector is None and says_something:
+            vector = next(dense, None)
+        points.append(to_point(record, vector, next(sparse, None) if says_something else None))
     yield from calls.upsert(ready.collection, points)
     ready.nature.changed(len(records))
 
@@ -146,26 +186,61 @@ def encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
     return vectors
 
 
-# --- Documents by id and by filter: get, count, delete, describe ---
+def embed(ready: Ready, texts: Sequence[str]) -> Flow[list[list[float]]]:
+    """The dense vectors of texts, as they are stored."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise InvalidQuery("embed takes a list of texts: wrap a single one in [ ], or use embed_query")
+    vectors = yield from encode_dense(replace(ready, no_dense=None), list(texts))
+    return [vector.tolist() for vector in vectors]
 
-FilterLike: TypeAlias = Mapping[str, Any] | models.Filter | Node
+
+# --- Documents by id and by filter: get, fetch, count, change, delete ---
+
+FilterLike: TypeAlias = Mapping[str, Any] | Node | models.Filter
+_PAGE_SIZE = 256
+_FIRST_VALUES = 1024
 
 
 def where_node(where: FilterLike | None) -> Node | models.Filter | None:
     """What a filter means; a native one passes through, an empty one is none."""
-    if where is None or isinstance(where, (models.Filter, Node)):
+    if where is None or isinstance(where, models.Filter) or is_node(where):
         return where
-    return None if isinstance(where, Mapping) and not where else parse(where)
+    given: Any = where  # whatever it is: `parse` says what a filter looks like
+    return None if isinstance(given, Mapping) and not given else parse(given)
 
 
 def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
     """Documents by id."""
     wanted = _id_list(ids)
     points = [point_id(identity) for identity in wanted]
-    found = yield from calls.retrieve(ready.collection, points)
+    found = (yield from calls.retrieve(ready.collection, list(dict.fromkeys(points)))) if points else []
     documents = {str(point.id): from_point(point).as_document() for point in found}
     result = [documents.get(point) for point in points]
     return result[0] if isinstance(ids, str) else result
+
+
+def fetch(ready: Ready, where: FilterLike | None, limit: int | None, newest_first: str | None) -> Flow[list[Document]]:
+    """Documents by filter, a page at a time; or those with the latest date in a field."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidQuery(f"limit must be a whole number from 0, or None for all, got {limit!r}")
+    native = yield from ready.indexes.serve(where_node(where), create=False)
+    if newest_first is not None and limit != 0:
+        yield from ready.indexes.ensure(newest_first, "datetime")
+        wanted = (yield from calls.count(ready.collection, native)) if limit is None else limit
+        key = metadata_key(newest_first)
+        if not wanted:
+            return []
+        rows, _ = yield from calls.scroll(ready.collection, native, limit=wanted, order_by=key)
+        return [from_point(row).as_document() for row in rows]
+    found: list[Document] = []
+    offset: Any = None
+    while limit is None or len(found) < limit:
+        size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(found))
+        points, offset = yield from calls.scroll(ready.collection, native, limit=size, offset=offset)
+        found += [from_point(point).as_document() for point in points]
+        if offset is None:
+            break
+    return found
 
 
 def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
@@ -174,19 +249,59 @@ def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
     return (yield from calls.count(ready.collection, native))
 
 
+def values(ready: Ready, field: str, where: FilterLike | None) -> Flow[dict[Any, int]]:
+    """The values of a metadata field. More are asked for until there are fewer than were asked for."""
+    yield from ready.indexes.ensure(field, "keyword")
+    native = yield from ready.indexes.serve(where_node(where), create=False)
+    limit = _FIRST_VALUES
+    while True:
+        counts = yield from calls.facet(ready.collection, metadata_key(field), native, limit)
+        if len(counts) < limit:
+            return counts
+        limit *= 8
+
+
+def update_metadata(
+    ready: Ready, changes: Mapping[str, Any], ids: str | Sequence[str] | None, where: FilterLike | None
+) -> Flow[None]:
+    """Change metadata fields of documents by ids or by filter."""
+    if ready.read_only:
+        raise CollectionMismatch(ready.read_only)
+    (record,) = check([Document("", "-", changes)])
+    native = yield from ready.indexes.serve(_selected(ids, where, "update_metadata"), create=False)
+    if record.metadata and native is not None:
+        yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, native)
+
+
 def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | None) -> Flow[int]:
     """Delete by ids or by filter; gives how many there were."""
-    if (ids is None) == (where is None):
-        raise InvalidQuery("delete takes either ids or a filter")
-    node = only([point_id(identity) for identity in _id_list(ids)]) if ids is not None else where_node(where)
-    if node is None or _says_nothing(node):
-        raise FilterError("this filter matches everything: name what to delete")
-    native = yield from ready.indexes.serve(node, create=False)
+    return (yield from _delete(ready, _selected(ids, where, "delete")))
+
+
+def clear(ready: Ready) -> Flow[int]:
+    """Delete everything; gives how many there were."""
+    return (yield from _delete(ready, Not(HasPoint(()))))
+
+
+def _delete(ready: Ready, which: Node | models.Filter) -> Flow[int]:
+    native = yield from ready.indexes.serve(which, create=False)
     number = yield from calls.count(ready.collection, native)
     if number and native is not None:
         yield from calls.delete(ready.collection, native)
         ready.nature.changed(number)
     return number
+
+
+def _selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node | models.Filter:
+    """The documents that are meant by ids or by a filter, which must not mean all of them."""
+    if (ids is None) == (where is None):
+        raise InvalidQuery(f"{verb} takes either ids or a filter")
+    if ids is not None:
+        return HasPoint(tuple(point_id(identity) for identity in _id_list(ids)))
+    node = where_node(where)
+    if node is None or _says_nothing(node):
+        raise FilterError(f"this filter matches everything: name what to {verb.partition('_')[0]}")
+    return node
 
 
 def _says_nothing(node: Node | models.Filter) -> bool:

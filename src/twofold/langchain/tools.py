@@ -10,7 +10,6 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
 from twofold import Memory
 from twofold import tools as neutral
-from twofold.tools.wrong import explain
 
 MemorySource = Memory | neutral.LazyMemory | Callable[[], Memory]
 """A memory, one that is opened at first use, or a function that says at each use whose memory it is now."""
@@ -59,7 +58,7 @@ def _wrapped(tool: neutral.Tool, ask: Callable[[], Memory] | None) -> BaseTool:
         coroutine=arun,
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=lambda error: explain(tool.name, tool.schema, error),  # type: ignore[arg-type]
+        handle_validation_error=tool.explain,  # type: ignore[arg-type]
         metadata={"read_only": tool.read_only, "destructive": tool.destructive, "idempotent": tool.idempotent},
     )
 

@@ -127,7 +127,7 @@ def _serve_ranges(searcher: Searcher, wanted: Sequence[Node]) -> Flow[None]:
     """An index on the numbers that are compared. Their fields hold nothing else, so it can't mislead."""
     for leaf in leaves(All(tuple(wanted))):
         if isinstance(leaf, Between):
-            yield from searcher.ready.indexes.ensure(metadata_key(leaf.field), "float")
+            yield from searcher.ready.indexes.ensure(leaf.field, "float")
 
 
 def _shown(found: Stored | Hit, rules: Rules) -> SearchItem:
@@ -166,7 +166,7 @@ def _put(searcher: Searcher, rules: Rules, ops: Sequence[PutOp]) -> Flow[None]:
         return
     stored = [op for op in ops if op.value is not None]
     documents = yield from _documents(searcher, rules, stored)
-    yield from writing.add(searcher.ready, documents, None, None, _BATCH, lambda done: None)
+    yield from writing.add(searcher.ready, documents, writing.Columns(), _BATCH, lambda done: None)
     gone = [items.identity(op.namespace, op.key) for op in ops if op.value is None]
     if gone:
         yield from writing.delete(searcher.ready, gone, None)

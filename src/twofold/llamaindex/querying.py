@@ -115,7 +115,7 @@ def _similarities(found: SearchResult, mode: Mode) -> list[float]:
     return [hit.score if cosine is None else cosine for hit, cosine in zip(found, cosines, strict=True)]
 
 
-def fetch(searcher: Searcher, node_ids: Sequence[str] | None, wanted: FilterLike | None) -> Flow[list[BaseNode]]:
+def fetch(searcher: Searcher, node_ids: Sequence[str] | None, wanted: Any) -> Flow[list[BaseNode]]:
     """Nodes by id, in the order of the ids, by filter, or all of them."""
     rows: list[Stored] = []
     offset: Any = None

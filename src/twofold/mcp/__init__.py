@@ -15,7 +15,6 @@ except ImportError as error:
     raise ImportError('the MCP server needs the mcp package: pip install "twofold[mcp]"') from error
 
 from twofold.mcp.http import http_app, serve_http
-from twofold.mcp.server import create_server
-from twofold.mcp.stdio import serve_stdio
+from twofold.mcp.server import create_server, serve_stdio
 
 __all__ = ["create_server", "http_app", "serve_http", "serve_stdio"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # loaded when HTTP is served: a stdio server answers sooner w
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/mcp"
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 def serve_http(server: Server[Any], *, host: str = "127.0.0.1", port: int = 8765, token: str | None = None) -> None:
@@ -57,28 +57,30 @@ def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None 
     # A page in a browser must not reach a local server through a name that points here.
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=is_loopback(host),
-        allowed_hosts=[name for local in _LOCAL for name in (local, f"{local}:*")],
-        allowed_origins=[f"http://{name}" for local in _LOCAL for name in (local, f"{local}:*")],
+        allowed_hosts=[name for local in _LOCAL_HOSTS for name in (local, f"{local}:*")],
+        allowed_origins=[f"http://{name}" for local in _LOCAL_HOSTS for name in (local, f"{local}:*")],
     )
-    sessions = _Sessions(lambda: StreamableHTTPSessionManager(app=server, security_settings=security))
-    return Starlette(routes=[Route(PATH, endpoint=_Endpoint(sessions, token))], lifespan=sessions.run)
+    endpoint = _Endpoint(lambda: StreamableHTTPSessionManager(app=server, security_settings=security), token)
+    return Starlette(routes=[Route(PATH, endpoint=endpoint)], lifespan=endpoint.run)
 
 
-class _Sessions:
-    """The sessions of clients: from when the application starts until it stops, as often as it does.
+class _Endpoint:
+    """The protocol's address, for clients that have the token.
 
-    An application that is mounted in another one is not told when that starts. Then the first request begins them.
+    Sessions run from when the application starts until it stops, as often as it does. An application that is mounted
+    in another one is not told when that starts. Then the first request starts them.
     """
 
-    def __init__(self, make: Callable[[], StreamableHTTPSessionManager]) -> None:
-        self._make = make  # a manager runs only once
+    def __init__(self, make_manager: Callable[[], StreamableHTTPSessionManager], token: str | None) -> None:
+        self._make_manager = make_manager  # a manager runs only once
+        self._authorization = f"Bearer {token}".encode() if token else None
         self._app: ASGIApp | None = None
-        self._begun = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
     async def run(self, _: Starlette | None = None) -> AsyncIterator[None]:
-        manager = self._make()
+        manager = self._make_manager()
         async with manager.run():
             self._app = getattr(manager, "asgi_app", manager.handle_request)
             try:
@@ -87,46 +89,34 @@ class _Sessions:
                 self._app = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app or await self._begin()
+        from starlette.responses import PlainTextResponse
+
+        app: ASGIApp
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if self._authorization is None or hmac.compare_digest(given, self._authorization):
+            app = self._app or await self._start()
+        else:
+            refusal = "send the server's token, as Authorization: Bearer …"
+            app = PlainTextResponse(refusal, 401, {"WWW-Authenticate": "Bearer"})
         await app(scope, receive, send)
 
-    async def _begin(self) -> ASGIApp:
-        if self._keeper is None or self._keeper.done():
-            self._begun = asyncio.Event()
-            self._keeper = asyncio.create_task(self._keep(self._begun))
-        await self._begun.wait()
+    async def _start(self) -> ASGIApp:
+        if self._task is None or self._task.done():
+            self._started = asyncio.Event()
+            self._task = asyncio.create_task(self._run_until_loop_ends(self._started))
+        await self._started.wait()
         if self._app is None:
             raise RuntimeError("the MCP server could not begin: the log says why")
         return self._app
 
-    async def _keep(self, begun: asyncio.Event) -> None:
-        """In a task of its own: sessions live longer than the request that began them, until the event loop ends."""
+    async def _run_until_loop_ends(self, started: asyncio.Event) -> None:
+        """In a task of its own: sessions live longer than the request that started them."""
         try:
             async with self.run():
-                begun.set()
+                started.set()
                 await asyncio.Event().wait()
         finally:
-            begun.set()
-
-
-class _Endpoint:
-    """The protocol's address, for those who have the token."""
-
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode() if token else None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from starlette.responses import PlainTextResponse
-
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if self._expected is not None and not hmac.compare_digest(given, self._expected):
-            refusal = PlainTextResponse(
-                "send the server's token, as Authorization: Bearer …", 401, {"WWW-Authenticate": "Bearer"}
-            )
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+            started.set()
 
 
 def is_loopback(host: str) -> bool:

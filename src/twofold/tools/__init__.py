@@ -11,12 +11,8 @@ A tool never raises for what a model does wrong.
 
 from __future__ import annotations
 
-from twofold.tools.calling import acall, call
-from twofold.tools.definitions import ALIASES, NAMES, memory_tools
-from twofold.tools.formats import Format, json_schemas
-from twofold.tools.lazy import LazyMemory
-from twofold.tools.results import ToolResult
-from twofold.tools.tool import Tool
+from twofold.tools.actions import ALIASES, NAMES, Format, acall, call, json_schemas, memory_tools
+from twofold.tools.tool import LazyMemory, Tool, ToolResult
 
 __all__ = [
     "ALIASES",

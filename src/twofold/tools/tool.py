@@ -1,27 +1,91 @@
-"""A tool: its description for a model, and how it runs, blocking or awaited."""
+"""What a tool is: what a model is told about it, and what happens when the model calls it.
+
+A call takes these steps, each of them in `Tool.steps`: lone surrogates are replaced, the arguments are checked, the
+memory is opened if it isn't yet, the tool's action runs, and its outcome becomes a `ToolResult`. A mistake or a failure
+on the way becomes a `ToolResult` too, with a text that says what to do differently.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from twofold.errors import TwofoldError
-from twofold.tools.actions import Action, Step, Steps
-from twofold.tools.lazy import LazyMemory
-from twofold.tools.mending import mended
-from twofold.tools.results import ToolResult
-from twofold.tools.schemas import natural, strict
-from twofold.tools.wrong import explain
+from twofold import flow
+from twofold.errors import ConfigError, IndexClosed, TwofoldError
+from twofold.text import replace_surrogates
 
 if TYPE_CHECKING:
     from twofold.memory import Memory
 
 log = logging.getLogger("twofold.tools")
+
+# Strict modes refuse schemas with keywords they don't know, and differ in which they know. The descriptions say the
+# same in words, and arguments are checked here in any case.
+_KEYWORDS_NOT_STRICT = {"title", "default", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength"}
+MAX_QUOTED_CHARACTERS = 80
+"""So much of a wrong value or id is repeated to the model."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The answer of a tool, for the model and for programs."""
+
+    text: str
+    """What the model reads. Stored texts in it stand between marks that say they are data."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """The same as JSON values; it fits the tool's `output` model. Empty for an error."""
+    is_error: bool = False
+    """The call did nothing; the text says why, and what to do differently."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Action: TypeAlias = Callable[["Memory", Any, str], flow.Flow[ToolResult]]
+"""What a tool does with a memory: from checked arguments, and the trust of what is stored, to an answer."""
+
+
+class LazyMemory:
+    """Opens a memory at the first use of a tool, so that a server answers before a model is loaded.
+
+    If it can't be opened, the tool says why, and the next use tries again.
+    """
+
+    def __init__(self, opener: Callable[[], Memory]) -> None:
+        if not callable(opener):
+            raise ConfigError(f"give a function that opens a Memory, or a Memory itself, got {type(opener).__name__}")
+        self._opener = opener
+        self._memory: Memory | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def get(self) -> Memory:
+        """The open memory."""
+        with self._lock:
+            if self._closed:
+                raise IndexClosed("the memory was closed: start again, or open another one")
+            if self._memory is None:
+                self._memory = self._opener()
+            return self._memory
+
+    async def aget(self) -> Memory:
+        """`get` without blocking the event loop."""
+        return await asyncio.to_thread(self.get)
+
+    def close(self) -> None:
+        """Close the memory if it was opened. Closing twice is fine."""
+        with self._lock:
+            self._closed = True
+            if self._memory is not None:
+                self._memory.close()
 
 
 @dataclass(frozen=True)
@@ -49,83 +113,118 @@ class Tool:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments; what is optional can be left out."""
-        return natural(self.arguments)
+        return _schema_of(self.arguments)
 
     @cached_property
     def strict_schema(self) -> dict[str, Any]:
         """The JSON schema for strict modes: nothing can be left out, what is optional can be null."""
-        return strict(self.arguments)
+        schema: dict[str, Any] = _without_keywords(self.schema, _KEYWORDS_NOT_STRICT)
+        return {**schema, "required": list(schema.get("properties", {})), "additionalProperties": False}
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON schema of `ToolResult.data`."""
+        return _schema_of(self.output)
 
     def run(self, /, **arguments: Any) -> ToolResult:
         """Call the tool. What went wrong is in the result; nothing is raised."""
-        return self.call(arguments)
+        return flow.run(self.steps(arguments))
 
     async def arun(self, /, **arguments: Any) -> ToolResult:
         """`run` without blocking the event loop."""
-        return await self.acall(arguments)
+        return await flow.arun(self.steps(arguments))
 
     def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """`run` with the arguments as they came from the model."""
-        try:
-            steps, note = self._begin(arguments)
-            memory = self.memory.get() if isinstance(self.memory, LazyMemory) else self.memory
-            return _finished(_drive(steps, memory), note)
-        except Exception as error:
-            return self._failed(error)
+        return flow.run(self.steps(arguments))
 
     async def acall(self, arguments: Mapping[str, Any]) -> ToolResult:
         """`call` without blocking the event loop."""
+        return await flow.arun(self.steps(arguments))
+
+    def steps(self, arguments: Mapping[str, Any]) -> flow.Flow[ToolResult]:
+        """What `call` and `acall` do. The memory is opened last: a call with wrong arguments needs none."""
         try:
-            steps, note = self._begin(arguments)
-            memory = await self.memory.aget() if isinstance(self.memory, LazyMemory) else self.memory
-            return _finished(await _adrive(steps, memory), note)
-        except Exception as error:
-            return self._failed(error)
-
-    def _begin(self, arguments: Mapping[str, Any]) -> tuple[Steps, str]:
-        """The checked call, before anything is opened, and what had to be mended in it."""
-        whole, broken = mended(arguments)
-        note = "Half characters in the arguments were replaced by \ufffd." if broken else ""
-        return self.action(self.arguments.model_validate(whole), self.trust), note
-
-    def _failed(self, error: Exception) -> ToolResult:
-        if isinstance(error, ValidationError):
-            return failure(explain(self.name, self.schema, error))
-        if isinstance(error, TwofoldError):
+            cleaned, replaced = _clean(arguments)
+            checked = self.arguments.model_validate(cleaned)
+            memory = (yield flow.Work(self.memory.get)) if isinstance(self.memory, LazyMemory) else self.memory
+            result = yield from self.action(memory, checked, self.trust)
+        except ValidationError as error:
+            return failure(self.explain(error))
+        except TwofoldError as error:
             return failure(f"{self.name}: {error}")
-        log.exception("%s failed", self.name, exc_info=error)
-        return failure(
-            f"{self.name} failed for a reason of its own ({type(error).__name__}: {error}). Other arguments won't "
-            "help: go on without it, and tell the user."
-        )
+        except Exception as error:
+            log.exception("%s failed", self.name)
+            return failure(
+                f"{self.name} failed for a reason of its own ({type(error).__name__}: {error}). Other arguments won't "
+                "help: go on without it, and tell the user."
+            )
+        note = "\nHalf characters in the arguments were replaced by \ufffd." if replaced else ""
+        # What is stored may hold lone surrogates as well: an answer must be fit to be sent anywhere.
+        return ToolResult(replace_surrogates(result.text + note), _clean(result.data)[0])
+
+    def explain(self, error: ValidationError) -> str:
+        """Everything that is wrong with arguments, and which ones the tool takes, for the model to correct itself."""
+        names = self.schema["properties"]
+        mistakes = dict.fromkeys(_mistake(each, list(names)) for each in error.errors())
+        required = self.schema.get("required", ())
+        takes = ", ".join(name if name in required else f"{name} (optional)" for name in names)
+        return f"{self.name}: {'; '.join(mistakes)}. Call it again with {takes}."
 
 
 def failure(text: str) -> ToolResult:
     """An error, as text that can be sent anywhere."""
-    return ToolResult(mended(text)[0], is_error=True)
+    return ToolResult(replace_surrogates(text), is_error=True)
 
 
-def _finished(result: ToolResult, note: str) -> ToolResult:
-    """An answer that can be sent anywhere, whatever is stored."""
-    text = f"{result.text}\n{note}" if note else result.text
-    return ToolResult(mended(text)[0], mended(result.data)[0])
+def _mistake(error: Any, names: list[str]) -> str:
+    """One error of pydantic's in words for a model; `names` are the arguments that there are."""
+    name = str(error["loc"][0]) if error["loc"] else "the arguments"
+    if error["type"] == "extra_forbidden":
+        similar = get_close_matches(name, names, 1)
+        return f"there is no argument {_quote(name)}" + (f" (did you mean {similar[0]!r}?)" if similar else "")
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("should ")
+    reason = f"must {reason}" if "should" in error["msg"] else reason
+    return f"{name} {reason}, got {_quote(error['input'])}"
 
 
-def _drive(steps: Steps, memory: Memory) -> ToolResult:
-    value: Any = None
-    while True:
-        try:
-            step: Step = steps.send(value)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        value = getattr(memory, step.method)(*step.args, **step.kwargs)
+def _quote(value: Any) -> str:
+    quoted = repr(value)
+    return quoted if len(quoted) <= MAX_QUOTED_CHARACTERS else f"{quoted[:MAX_QUOTED_CHARACTERS]}…"
 
 
-async def _adrive(steps: Steps, memory: Memory) -> ToolResult:
-    value: Any = None
-    while True:
-        try:
-            step: Step = steps.send(value)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        value = await getattr(memory, f"a{step.method}")(*step.args, **step.kwargs)
+def _clean(value: Any) -> tuple[Any, bool]:
+    """A JSON value with U+FFFD in place of every lone surrogate, which no UTF-8 can hold, and whether there was one."""
+    if isinstance(value, str):
+        cleaned = replace_surrogates(value)
+        return cleaned, cleaned != value
+    if isinstance(value, Mapping):
+        pairs = [(_clean(key), _clean(each)) for key, each in value.items()]
+        return {key: each for (key, _), (each, _) in pairs}, any(key[1] or each[1] for key, each in pairs)
+    if isinstance(value, (list, tuple)):
+        parts = [_clean(each) for each in value]
+        return [each for each, _ in parts], any(replaced for _, replaced in parts)
+    return value, False
+
+
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a model, without what a reader doesn't need."""
+    schema: dict[str, Any] = _without_keywords(model.model_json_schema(), {"title"})
+    schema.pop("description", None)  # the docstring of the class: the tool has its own description
+    return schema
+
+
+def _without_keywords(schema: Any, keywords: set[str]) -> Any:
+    if isinstance(schema, list):
+        return [_without_keywords(each, keywords) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _without_keywords(one, keywords) for name, one in each.items()}  # an argument may be called "title"
+        if key in ("properties", "$defs")
+        else _without_keywords(each, keywords)
+        for key, each in schema.items()
+        if key not in keywords
+    }

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.runs import run
 from tests.eval.sets import NOTES, QUESTIONS, write_beir
 from twofold import Fusion, Memory
-from twofold.cli import eval_values
+from twofold.cli.evaluate import parse_run, parse_values
 from twofold.eval import EvaluationError
 from twofold.ranking.fusion import Auto
 
@@ -143,17 +143,17 @@ def test_what_is_wrong_is_one_line(folder: Path, words: tuple[str, ...], message
     ],
 )
 def test_values(text: str, found: list[Any]) -> None:
-    assert eval_values.values(text) == found
+    assert parse_values(text) == found
 
 
 @pytest.mark.parametrize("text", ["", "1:2", "a:b:c", "0:1:0", "1:0:0.1", "0:1:0.000001", "0:inf:1"])
 def test_values_that_mean_nothing(text: str) -> None:
     with pytest.raises(EvaluationError):
-        eval_values.values(text)
+        parse_values(text)
 
 
 def test_runs_as_they_are_written() -> None:
-    assert eval_values.run_of("dense") == {"alpha": 1.0}
-    assert eval_values.run_of("default") == {}
-    assert eval_values.run_of("rrf(k=5) depth=50") == {"fusion": Fusion.rrf(k=5), "depth": 50}
-    assert eval_values.run_of("weighted alpha=0.4, depth=50") == {"fusion": "weighted", "alpha": 0.4, "depth": 50}
+    assert parse_run("dense") == {"alpha": 1.0}
+    assert parse_run("default") == {}
+    assert parse_run("rrf(k=5) depth=50") == {"fusion": Fusion.rrf(k=5), "depth": 50}
+    assert parse_run("weighted alpha=0.4, depth=50") == {"fusion": "weighted", "alpha": 0.4, "depth": 50}

@@ -1,4 +1,4 @@
-"""From the options to an open index."""
+"""Where an index or a memory is: the options that say so, and opening it."""
 
 from __future__ import annotations
 
@@ -7,35 +7,62 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from twofold.cli.options import DEFAULT_COLLECTION, DEFAULT_LOCATION
+import typer
+
 from twofold.errors import CollectionNotFound, ConfigError
 
 if TYPE_CHECKING:
     from twofold.index import HybridIndex
     from twofold.memory import Memory
 
+DEFAULT_LOCATION = "./index"
+DEFAULT_COLLECTION = "twofold"
+DEFAULT_MEMORY_COLLECTION = "memories"
+
+Location: TypeAlias = Annotated[
+    str,
+    typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server."),
+]
+Collection: TypeAlias = Annotated[
+    str, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="The collection in it.")
+]
+ApiKey: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--api-key", envvar="TWOFOLD_API_KEY", show_envvar=True, help="For a server that wants one."),
+]
+Model: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--model", help="Dense model, by fastembed name. Default: the collection's, or the bundled MiniLM."),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
 
 @dataclass(frozen=True)
 class Target:
-    """An index, as the options name it."""
+    """An index or a memory, as the options name it."""
 
     location: str
-    collection: str
+    collection: str = DEFAULT_COLLECTION
     api_key: str | None = None
     model: str | None = None
     language: str | None = None
 
     @property
     def remote(self) -> bool:
-        """Whether it is a server."""
+        """Whether it is on a server."""
         return self.location.startswith(("http://", "https://"))
 
     @property
     def folder(self) -> Path | None:
         """The folder on this machine, None for a server."""
         return None if self.remote else Path(self.location).expanduser()
+
+    @property
+    def key(self) -> str | None:
+        """The API key where there is a server to send it to."""
+        return self.api_key if self.remote else None
 
     def command(self, words: str) -> str:
         """The command to type for this index: without the options that have their usual value."""
@@ -55,32 +82,31 @@ class Target:
             dense=self.model,
             language=self.language,
             create=create,
-            api_key=self.api_key if self.remote else None,
+            api_key=self.key,
         )
 
     def open_existing(self) -> HybridIndex:
         """Open an index that must be there: looking for something creates nothing."""
-        with self._expected("index", self.collection, f"make one with `{self.command('add notes.md')}`"):
+        with self._must_exist("index", self.collection, f"make one with `{self.command('add notes.md')}`"):
             return self.open(create=False)
 
     def open_memory(self, user: str) -> Memory:
-        """Open memories that must be there; the usual collection is theirs."""
+        """Open memories that must be there; without a collection of another name, in the one that is usual for them."""
         from twofold.memory import Memory
 
-        collection = "memories" if self.collection == DEFAULT_COLLECTION else self.collection
-        with self._expected("memory", collection, "remember something there first"):
+        collection = DEFAULT_MEMORY_COLLECTION if self.collection == DEFAULT_COLLECTION else self.collection
+        with self._must_exist("memory", collection, "remember something there first"):
             return Memory.open(
-                self.location if self.remote else Path(self.location).expanduser(),
+                self.folder or self.location,
                 user=user,
                 collection=collection,
                 dense=self.model,
                 create=False,
-                api_key=self.api_key if self.remote else None,
+                api_key=self.key,
             )
 
     @contextmanager
-    def _expected(self, what: str, collection: str, remedy: str) -> Iterator[None]:
-        """What is opened must be there."""
+    def _must_exist(self, what: str, collection: str, remedy: str) -> Iterator[None]:
         fix = f"{remedy}, or name another with --location or --collection"
         folder = self.folder
         if folder is not None and self.location != ":memory:" and not (folder.is_dir() and any(folder.iterdir())):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from twofold.cli.words import bar, snippet
+from twofold.cli.console import bar, snippet
 
 
 def emphasised(text: str, *matched: str) -> list[str]:
