@@ -1,4 +1,4 @@
-"""Writes. Each is first read and checked as a whole, then applied in pieces.
+"""Writes, by the names that QdrantClient's methods have. Each is first read and checked as a whole, then applied in pieces.
 
 What holds for other threads, and after a crash: a piece is there as a whole or not at all. A call with up to
 64 points is one piece; a longer one is cut into pieces of 64 to 512 points, of about 20 ms each, applied in
@@ -13,109 +13,107 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import qdrant_edge as edge
 from qdrant_client import models
+from qdrant_client.common.validation import require_length, vectors_length
 
 from twofold.embedded.collection import Collection
 from twofold.embedded.errors import BadRequest
-from twofold.embedded.to_edge.enums import to_edge_enum
-from twofold.embedded.to_edge.filters import to_edge_filter
-from twofold.embedded.to_edge.ids import to_edge_id, to_edge_ids
-from twofold.embedded.to_edge.paths import split_path
-from twofold.embedded.to_edge.payloads import check_logged, to_edge_payload
-from twofold.embedded.to_edge.vectors import VectorSchema
+from twofold.embedded.settings import VectorSchema, to_edge_enum
 
-from .base import StoreApi, completed, refuse_shard_key, request
+from .collections import completed
+from .points import check_logged, split_path, to_edge_filter, to_edge_id, to_edge_ids, to_edge_payload
+from .reads import Encoder, refuse_shard_key
 
-_UPLOAD_BATCH = 1_000
-_Op = edge.UpdateOperation
+_POINTS_PER_UPLOAD = 1_000
+_Operation = edge.UpdateOperation
 
 # A write that has been checked and only needs to be carried out; returns its number.
 Ready = Callable[[], int]
 
 
-class WritesApi(StoreApi):
-    @request
-    def upsert(
-        self,
-        collection_name: str,
-        points: Any,
-        update_filter: Any = None,
-        update_mode: Any = None,
-        **kwargs: Any,
-    ) -> models.UpdateResult:
-        ready = _upsert(self.store.get(collection_name), _rows(points), update_filter, update_mode)
-        return completed(ready())
+def upsert(
+    collection: Collection, encoder: Encoder, points: Any, update_filter: Any, update_mode: Any
+) -> models.UpdateResult:
+    if isinstance(points, models.Batch):
+        [points] = encoder.encode([points])
+    elif isinstance(points, list):
+        points = encoder.encode(points)
+    return completed(_upsert(collection, _rows(points), update_filter, update_mode)())
 
-    @request
-    def upload_points(self, collection_name: str, points: Iterable[Any], **kwargs: Any) -> None:
-        """`batch_size`, `parallel` and `max_retries` serve a network and mean nothing here."""
-        self._upload(collection_name, ((point.id, point.vector, point.payload) for point in points), kwargs)
 
-    @request
-    def upload_collection(
-        self,
-        collection_name: str,
-        vectors: Any,
-        payload: Iterable[dict[Any, Any]] | None = None,
-        ids: Iterable[Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        every_id = (str(uuid4()) for _ in itertools.count()) if ids is None else ids
-        every_payload = itertools.repeat(None) if payload is None else payload
-        # The vectors come first: zip must not take an id or payload for a vector that isn't there.
-        rows = zip(_vector_rows(vectors), every_id, every_payload, strict=False)
-        self._upload(collection_name, ((point_id, vector, load) for vector, point_id, load in rows), kwargs)
+def upload_points(
+    collection: Collection, encoder: Encoder, points: Iterable[Any], update_filter: Any, update_mode: Any, parallel: int
+) -> None:
+    """`batch_size` and `max_retries` serve a network and mean nothing here."""
+    points = encoder.encode_stream(points, parallel)
+    _upload(collection, ((point.id, point.vector, point.payload) for point in points), update_filter, update_mode)
 
-    def _upload(self, name: str, rows: Iterator[tuple[Any, Any, Any]], options: dict[str, Any]) -> None:
-        collection = self.store.get(name)
-        while batch := list(itertools.islice(rows, _UPLOAD_BATCH)):
-            _upsert(collection, batch, options.get("update_filter"), options.get("update_mode"))()
 
-    @request
-    def update_vectors(
-        self, collection_name: str, points: Sequence[Any], update_filter: Any = None, **kwargs: Any
-    ) -> models.UpdateResult:
-        return completed(_update_vectors(self.store.get(collection_name), points, update_filter)())
+def upload_collection(
+    collection: Collection,
+    encoder: Encoder,
+    vectors: Any,
+    payload: Iterable[dict[Any, Any]] | None,
+    ids: Iterable[Any] | None,
+    update_filter: Any,
+    update_mode: Any,
+    parallel: int,
+) -> None:
+    count = vectors_length(vectors)
+    if count is not None:
+        ids, payload = require_length(ids, count, "ids"), require_length(payload, count, "payload")
+    if not isinstance(vectors, (dict, np.ndarray)):
+        vectors = encoder.encode_stream(vectors, parallel)
+    every_id = (str(uuid4()) for _ in itertools.count()) if ids is None else ids
+    every_payload = itertools.repeat(None) if payload is None else payload
+    # The vectors come first: zip must not take an id or payload for a vector that isn't there.
+    rows = zip(_vector_rows(vectors), every_id, every_payload, strict=False)
+    _upload(collection, ((point_id, vector, load) for vector, point_id, load in rows), update_filter, update_mode)
 
-    @request
-    def delete_vectors(
-        self, collection_name: str, vectors: Sequence[str], points: Any, **kwargs: Any
-    ) -> models.UpdateResult:
-        return completed(_delete_vectors(self.store.get(collection_name), vectors, points)())
 
-    @request
-    def delete(self, collection_name: str, points_selector: Any, **kwargs: Any) -> models.UpdateResult:
-        return completed(_delete(self.store.get(collection_name), points_selector)())
+def _upload(collection: Collection, rows: Iterator[tuple[Any, Any, Any]], condition: Any, mode: Any) -> None:
+    while batch := list(itertools.islice(rows, _POINTS_PER_UPLOAD)):
+        _upsert(collection, batch, condition, mode)()
 
-    @request
-    def set_payload(
-        self, collection_name: str, payload: Any, points: Any, key: str | None = None, **kwargs: Any
-    ) -> models.UpdateResult:
-        return completed(_set_payload(self.store.get(collection_name), payload, points, key)())
 
-    @request
-    def overwrite_payload(self, collection_name: str, payload: Any, points: Any, **kwargs: Any) -> models.UpdateResult:
-        return completed(_overwrite_payload(self.store.get(collection_name), payload, points)())
+def update_vectors(
+    collection: Collection, encoder: Encoder, points: Sequence[Any], update_filter: Any
+) -> models.UpdateResult:
+    return completed(_update_vectors(collection, encoder.encode(points), update_filter)())
 
-    @request
-    def delete_payload(
-        self, collection_name: str, keys: Sequence[str], points: Any, **kwargs: Any
-    ) -> models.UpdateResult:
-        return completed(_delete_payload(self.store.get(collection_name), keys, points)())
 
-    @request
-    def clear_payload(self, collection_name: str, points_selector: Any, **kwargs: Any) -> models.UpdateResult:
-        return completed(_clear_payload(self.store.get(collection_name), points_selector)())
+def delete_vectors(collection: Collection, vectors: Sequence[str], points: Any) -> models.UpdateResult:
+    return completed(_delete_vectors(collection, vectors, points)())
 
-    @request
-    def batch_update_points(
-        self, collection_name: str, update_operations: Sequence[Any], **kwargs: Any
-    ) -> list[models.UpdateResult]:
-        """All operations are checked before the first is carried out."""
-        collection = self.store.get(collection_name)
-        ready = [_batched(collection, operation) for operation in update_operations]
-        return [completed(carry_out()) for carry_out in ready]
+
+def delete(collection: Collection, points_selector: Any) -> models.UpdateResult:
+    return completed(_delete(collection, points_selector)())
+
+
+def set_payload(collection: Collection, payload: Any, points: Any, key: str | None) -> models.UpdateResult:
+    return completed(_set_payload(collection, payload, points, key)())
+
+
+def overwrite_payload(collection: Collection, payload: Any, points: Any) -> models.UpdateResult:
+    return completed(_overwrite_payload(collection, payload, points)())
+
+
+def delete_payload(collection: Collection, keys: Sequence[str], points: Any) -> models.UpdateResult:
+    return completed(_delete_payload(collection, keys, points)())
+
+
+def clear_payload(collection: Collection, points_selector: Any) -> models.UpdateResult:
+    return completed(_clear_payload(collection, points_selector)())
+
+
+def batch_update_points(
+    collection: Collection, encoder: Encoder, update_operations: Sequence[Any]
+) -> list[models.UpdateResult]:
+    """All operations are checked before the first is carried out."""
+    ready = [_batched(collection, operation) for operation in encoder.encode(update_operations)]
+    return [completed(carry_out()) for carry_out in ready]
 
 
 def _rows(points: Any) -> list[tuple[Any, Any, Any]]:
@@ -154,7 +152,7 @@ def _upsert(collection: Collection, rows: Sequence[tuple[Any, Any, Any]], condit
         for point_id, vector, payload in rows
     ]
     where, how = _to_logged_filter(condition), to_edge_enum(edge.UpdateMode, mode)
-    return lambda: collection.apply_pieces(points, lambda piece: _Op.upsert_points(piece, where, how), schema)
+    return lambda: collection.apply_pieces(points, lambda piece: _Operation.upsert_points(piece, where, how), schema)
 
 
 def _to_logged_filter(condition: models.Filter | None) -> edge.Filter | None:
@@ -172,7 +170,7 @@ def _update_vectors(collection: Collection, points: Sequence[Any], condition: An
         with collection.writing:
             if where is None:
                 collection.require(ids)
-            return collection.apply_pieces(changed, lambda piece: _Op.update_vectors(piece, where), schema)
+            return collection.apply_pieces(changed, lambda piece: _Operation.update_vectors(piece, where), schema)
 
     return carry_out
 
@@ -215,7 +213,7 @@ def _selected(selector: Any) -> tuple[list[int | str], edge.Filter | None]:
         raise BadRequest(f"Select points by a list of ids or a Filter, not by {type(selector).__name__}.")
     if not selector:
         raise BadRequest("Empty update request: there are no points to change.")
-    return list(dict.fromkeys(to_edge_ids(selector))), None
+    return to_edge_ids(selector), None
 
 
 def _delete_vectors(collection: Collection, names: Sequence[str], selector: Any) -> Ready:
@@ -224,32 +222,32 @@ def _delete_vectors(collection: Collection, names: Sequence[str], selector: Any)
     # The engine forgets to take a deleted sparse vector out of its index: once the point gets another, the
     # old one scores again with it. Emptying it first does take it out.
     empty: Any = {name: edge.SparseVector([], []) for name in known if name in schema.sparse}
-    steps: list[Make] = [lambda ids: _Op.delete_vectors(ids, known)]
+    steps: list[Make] = [lambda ids: _Operation.delete_vectors(ids, known)]
     if empty:
-        steps.insert(0, lambda ids: _Op.update_vectors([edge.PointVectors(i, empty) for i in ids]))
+        steps.insert(0, lambda ids: _Operation.update_vectors([edge.PointVectors(i, empty) for i in ids]))
     return _by_id(collection, selector, *steps, checked=schema)
 
 
 def _delete(collection: Collection, selector: Any) -> Ready:
-    return _by_id(collection, selector, _Op.delete_points, must_exist=False)
+    return _by_id(collection, selector, _Operation.delete_points, must_exist=False)
 
 
 def _set_payload(collection: Collection, payload: Any, selector: Any, key: str | None) -> Ready:
     clean = to_edge_payload(payload, len(split_path(key or "")))
-    return _by_id(collection, selector, lambda ids: _Op.set_payload(ids, clean, key))
+    return _by_id(collection, selector, lambda ids: _Operation.set_payload(ids, clean, key))
 
 
 def _overwrite_payload(collection: Collection, payload: Any, selector: Any, key: str | None = None) -> Ready:
     clean = to_edge_payload(payload, len(split_path(key or "")))
-    return _by_id(collection, selector, lambda ids: _Op.overwrite_payload(ids, clean, key))
+    return _by_id(collection, selector, lambda ids: _Operation.overwrite_payload(ids, clean, key))
 
 
 def _delete_payload(collection: Collection, keys: Sequence[str], selector: Any) -> Ready:
-    return _by_id(collection, selector, lambda ids: _Op.delete_payload(ids, list(keys)))
+    return _by_id(collection, selector, lambda ids: _Operation.delete_payload(ids, list(keys)))
 
 
 def _clear_payload(collection: Collection, selector: Any) -> Ready:
-    return _by_id(collection, selector, _Op.clear_payload)
+    return _by_id(collection, selector, _Operation.clear_payload)
 
 
 def _points_or_filter(value: Any) -> Any:
