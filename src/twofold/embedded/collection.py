@@ -525,25 +525,3 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
 def to_plain_id(value: Any) -> int | str:
     """The id of a point that the engine returned: integers as they are, UUIDs as text, as a server sends them."""
     return value if type(value) is int else str(value)
-
-
-class _Boolean:
-    """A truth value that the engine takes for one.
-
-    It tries integers first, and Python's True is the integer 1, which matches no boolean. It reads as a boolean what
-    it recognises by name as numpy's; numpy's own, in its older versions, is an integer too.
-    """
-
-    def __init__(self, value: bool) -> None:
-        self._value = value
-
-    def __bool__(self) -> bool:
-        return self._value
-
-
-_Boolean.__module__, _Boolean.__name__ = "numpy", "bool_"
-
-
-def match_value(value: bool | int | str) -> edge.MatchValue:
-    """The condition that a payload field has this value."""
-    return edge.MatchValue(_Boolean(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The two calls an index makes all the time, without what only strangers need.
+"""To be removed: the two calls an index makes all the time, without what only strangers need.
 
 An index has checked every document and made every id, payload and request by itself, and it reads three fields of
 an answer. So here ids and payloads are taken as they are, and answers are the engine's own points. Vectors come from
@@ -15,7 +15,6 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from twofold.embedded.client import _RESPONSES, BadRequestResponse, ResponseError
-from twofold.embedded.client.points import to_edge_filter
 from twofold.embedded.client.queries import (
     _EXPRESSIONS,
     _QUERIES,
@@ -28,6 +27,7 @@ from twofold.embedded.client.queries import (
     to_edge_query,
 )
 from twofold.embedded.errors import EmbeddedError
+from twofold.embedded.points import to_edge_filter
 
 
 class Answer(NamedTuple):
@@ -77,7 +77,7 @@ class FixedProduct(models.MultExpression):
     __hash__, __eq__ = object.__hash__, object.__eq__
 
 
-fixed_formula = lru_cache(512)(lambda value: _formula(value, None))
+fixed_formula = lru_cache(512)(lambda value: _formula(value, None))  # type: ignore[arg-type]
 _QUERIES[FixedFormula] = lambda value, scope: fixed_formula(value)
 _EXPRESSIONS[FixedSum] = lru_cache(512)(lambda value: _Expression.Sum(_all(value.sum)))
 _EXPRESSIONS[FixedProduct] = lru_cache(512)(lambda value: _Expression.Mult(_all(value.mult)))
@@ -92,7 +92,7 @@ class DirectApi:
         return self._session.store
 
     @request
-    def upsert_made(self, collection_name: str, points: Sequence[MadePoint], **kwargs: Any) -> int:
+    def upsert_made(self, collection_name: str, points: Sequence[MadePoint], **kwargs: Any) -> Any:
         """Store points."""
         collection = self.store.get(collection_name)
         schema = collection.schema
@@ -104,7 +104,7 @@ class DirectApi:
     def query_made(self, collection_name: str, requests: Sequence[models.QueryRequest], **kwargs: Any) -> list[Answer]:
         """Answer queries by vectors and fusions of them, with their payload and named vectors where wanted."""
         collection = self.store.get(collection_name)
-        made = _Made(collection)
+        made = _Made(collection, self.store)
         asked = [made.request(one) for one in requests]
         if len(asked) == 1:  # what most searches are, and quicker than a batch of one
             return [Answer(collection.read("query", asked[0]))]
@@ -114,8 +114,8 @@ class DirectApi:
 class _Made:
     """Requests of one search in the engine's form. They have few shapes, and all their legs have the same filter."""
 
-    def __init__(self, collection: Any) -> None:
-        self._collection, self._schema = collection, collection.schema
+    def __init__(self, collection: Any, store: Any) -> None:
+        self._store, self._collection, self._schema = store, collection, collection.schema
         self._filters: dict[int, edge.Filter | None] = {}
 
     def request(self, value: Any) -> edge.QueryRequest:
@@ -143,7 +143,7 @@ class _Made:
         query, using = value.query, value.using or ""
         if type(query) is list or type(query) is models.SparseVector:
             return edge.Query.Nearest(self._schema.query(using, query), using)
-        return to_edge_query(query, Scope(self._collection, None, using, None, value.limit))
+        return to_edge_query(query, Scope(self._collection, self._store, using, None, value.limit))
 
     def _filter(self, value: models.Filter | None) -> edge.Filter | None:
         if value is None:

@@ -5,9 +5,9 @@ client.create_collection("notes", models.VectorParams(size=384, distance=models.
 
 Every public method is replaced by one that calls the function of the same name in `collections`, `reads` or `writes`.
 Such a function names the arguments it uses: those of the method, `collection` for the collection that
-`collection_name` means, `store` and `encoder`; `**settings` are all others that were given. What no function serves is
-refused in words (`_INSTEAD`). `wait`, `ordering`, `consistency` and `timeout` mean nothing here: every call waits, there
-is one replica, and a call in-process can't be lost on the way.
+`collection_name` means, `store` and `encoder`; its `**` takes all others that were given. What no function serves is
+refused in words (`_INSTEAD`). `wait`, `ordering`, `consistency` and `timeout` mean nothing here: every call waits,
+there is one replica, and a call in-process can't be lost on the way.
 
 This is the only part of Twofold that depends on one minor version of qdrant-client: the next one may have methods,
 arguments and models that are unknown here.
@@ -54,7 +54,8 @@ from twofold.embedded.store import Durability, Optimizing, Options, Store, open_
 from . import collections, reads, writes  # noqa: E402
 
 _ASYNC_THREADS = 8
-_MEANINGLESS = {"wait", "ordering", "consistency", "timeout"}
+# Arguments that no `**` takes: they serve a network or a cluster, or have been looked at.
+_NOT_PASSED_ON = {"wait", "ordering", "consistency", "timeout", "collection_name", "shard_key_selector"}
 # Public methods that are no requests, or that work on top of the others.
 _NOT_REQUESTS = {"close", "migrate"}
 
@@ -64,29 +65,22 @@ _SNAPSHOT = (
     "between stores use client.migrate(other)."
 )
 _NEIGHBOURS = "Query each point's neighbours with query_batch_points."
+_SNAPSHOT_METHODS = (
+    *("create_snapshot", "delete_snapshot", "list_snapshots", "recover_snapshot"),
+    *("create_full_snapshot", "delete_full_snapshot", "list_full_snapshots"),
+    *("create_shard_snapshot", "delete_shard_snapshot", "list_shard_snapshots", "recover_shard_snapshot"),
+)
+_CLUSTER_METHODS = (
+    *("cluster_collection_update", "collection_cluster_info", "cluster_status", "cluster_telemetry"),
+    *("recover_current_peer", "remove_peer"),
+)
 _INSTEAD = {
-    "search_matrix_offsets": _NEIGHBOURS,
-    "search_matrix_pairs": _NEIGHBOURS,
-    "create_snapshot": _SNAPSHOT,
-    "delete_snapshot": _SNAPSHOT,
-    "create_full_snapshot": _SNAPSHOT,
-    "delete_full_snapshot": _SNAPSHOT,
-    "recover_snapshot": _SNAPSHOT,
-    "create_shard_snapshot": _SNAPSHOT,
-    "delete_shard_snapshot": _SNAPSHOT,
-    "recover_shard_snapshot": _SNAPSHOT,
-    "list_snapshots": _SNAPSHOT,
-    "list_full_snapshots": _SNAPSHOT,
-    "list_shard_snapshots": _SNAPSHOT,
+    **dict.fromkeys(("search_matrix_offsets", "search_matrix_pairs"), _NEIGHBOURS),
+    **dict.fromkeys(_SNAPSHOT_METHODS, _SNAPSHOT),
+    **dict.fromkeys(_CLUSTER_METHODS, _CLUSTER),
     "create_shard_key": "Use a payload field with a keyword index (is_tenant=True) and a filter.",
     "delete_shard_key": "Delete by a filter on the tenant's payload field.",
     "list_shard_keys": "Use facet on the tenant's payload field.",
-    "cluster_collection_update": _CLUSTER,
-    "collection_cluster_info": _CLUSTER,
-    "cluster_status": _CLUSTER,
-    "cluster_telemetry": _CLUSTER,
-    "recover_current_peer": _CLUSTER,
-    "remove_peer": _CLUSTER,
     "get_optimizations": "Use client.optimize(collection, progress=…).",
 }
 
@@ -94,7 +88,7 @@ _INSTEAD = {
 # --- Errors that are also what a server's client raises ---
 
 
-class ResponseError(EmbeddedError, UnexpectedResponse):
+class ResponseError(EmbeddedError, UnexpectedResponse):  # type: ignore[misc]  # one of them may have no code
     """An error of the store with a status code and a body: what callers of QdrantClient catch."""
 
     def __init__(self, message: str) -> None:
@@ -106,15 +100,15 @@ class ResponseError(EmbeddedError, UnexpectedResponse):
         return str(self.args[0])
 
 
-class BadRequestResponse(BadRequest, ResponseError):
+class BadRequestResponse(BadRequest, ResponseError):  # type: ignore[misc]
     """The request itself is wrong; nothing was written."""
 
 
-class NotFoundResponse(NotFound, ResponseError):
+class NotFoundResponse(NotFound, ResponseError):  # type: ignore[misc]
     """A collection, alias or point that the request names isn't there."""
 
 
-class ConflictResponse(Conflict, ResponseError):
+class ConflictResponse(Conflict, ResponseError):  # type: ignore[misc]
     """The name is taken."""
 
 
@@ -133,7 +127,7 @@ class Served(NamedTuple):
 
     function: Callable[..., Any]
     wants: frozenset[str]
-    takes_settings: bool
+    takes_others: bool
 
 
 def _served() -> dict[str, Served]:
@@ -169,7 +163,8 @@ class Session:
         if name in _INSTEAD:
             raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
         try:
-            return _SERVED[name].function(**self._wanted(_SERVED[name], arguments))
+            answer = _SERVED[name].function(**self._wanted(_SERVED[name], arguments))
+            return writes.completed(answer()) if callable(answer) else answer  # a write that is ready
         except ResponseError:
             raise
         except EmbeddedError as error:
@@ -180,9 +175,9 @@ class Session:
     def _wanted(self, served: Served, arguments: dict[str, Any]) -> dict[str, Any]:
         wants = served.wants
         given = {name: value for name, value in arguments.items() if name in wants}
-        if served.takes_settings:
-            others = ((name, value) for name, value in arguments.items() if name not in wants | _MEANINGLESS)
-            given.update({name: value for name, value in others if value is not None and name != "collection_name"})
+        if served.takes_others:
+            others = arguments.keys() - wants - _NOT_PASSED_ON
+            given.update({name: arguments[name] for name in others if arguments[name] is not None})
         if "store" in wants:
             given["store"] = self.store
         if "collection" in wants:
@@ -227,14 +222,18 @@ def _serve_every_method(client: type) -> None:
 
 def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(declared)
+    declared_names = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD][1:]
+    defaults = {name: signature.parameters[name].default for name in declared_names}
+    required = {name for name, default in defaults.items() if default is inspect.Parameter.empty}
 
     def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        bound = signature.bind(None, *args, **kwargs)
-        bound.apply_defaults()
-        unknown = bound.arguments.pop("kwargs", None)
+        given = {**dict(zip(declared_names, args, strict=False)), **kwargs}
+        unknown = given.keys() - defaults.keys()
         if unknown:
-            raise AssertionError(f"Unknown arguments: {list(unknown)}")
-        return bound.arguments
+            raise AssertionError(f"Unknown arguments: {sorted(unknown)}")
+        if len(given) < len(args) + len(kwargs) or required - given.keys():
+            signature.bind(None, *args, **kwargs)  # says which is missing, given twice or one too many
+        return {**defaults, **given}
 
     def method(self: EmbeddedClient, *args: Any, **kwargs: Any) -> Any:
         return self.session.serve(name, arguments(args, kwargs))
@@ -259,7 +258,7 @@ class EmbeddedClient(QdrantClient):
         self.local_inference_batch_size = None
 
     @property
-    def _client(self) -> Any:
+    def _client(self) -> Any:  # type: ignore[override]
         """The store. langchain-qdrant and llama-index look here whether a client is one of local mode."""
         return self.session.store
 
@@ -301,7 +300,7 @@ class EmbeddedClient(QdrantClient):
 
 
 class AsyncEmbeddedClient(AsyncQdrantClient):
-    """An AsyncQdrantClient whose server is a directory. Each call runs in a thread: the event loop goes on meanwhile."""
+    """An AsyncQdrantClient whose server is a directory. Each call runs in a thread, so that the event loop goes on."""
 
     def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
         self._options = {"path": os.fspath(path), "options": options or Options()}

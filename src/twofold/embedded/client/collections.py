@@ -14,10 +14,11 @@ from qdrant_client import models
 
 from twofold.embedded.collection import Collection
 from twofold.embedded.errors import BadRequest, NotFound
+from twofold.embedded.points import to_edge_payload
 from twofold.embedded.settings import HNSW_DEFAULTS, Config, Settings
 from twofold.embedded.store import Store
 
-from .points import to_edge_payload
+from .writes import completed
 
 _WAL_CAPACITY_MB = 32  # the engine's own default, and a server's
 _INDEX: TypeAdapter[Any] = TypeAdapter(models.PayloadFieldSchema)
@@ -223,11 +224,6 @@ def create_vector_name(collection: Collection, vector_name: str, vector_name_con
 
 def delete_vector_name(collection: Collection, vector_name: str) -> models.UpdateResult:
     return completed(collection.remove_vector(vector_name))
-
-
-def completed(operation: int) -> models.UpdateResult:
-    """What every write answers."""
-    return models.UpdateResult.model_construct(operation_id=operation, status=models.UpdateStatus.COMPLETED)
 
 
 def _refuse_cluster_settings(strict_mode: Any, sharding: Any) -> None:

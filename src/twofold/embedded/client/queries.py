@@ -12,10 +12,7 @@ from qdrant_client import models
 
 from twofold.embedded.collection import Collection
 from twofold.embedded.errors import BadRequest, NotFound
-from twofold.embedded.settings import to_edge_enum
-from twofold.embedded.store import Store
-
-from .points import (
+from twofold.embedded.points import (
     finite,
     to_edge_condition,
     to_edge_datetime,
@@ -24,6 +21,8 @@ from .points import (
     to_edge_id,
     to_edge_payload,
 )
+from twofold.embedded.settings import to_edge_enum
+from twofold.embedded.store import Store
 
 _DEFAULT_LIMIT = 10
 _DEFAULT_RRF_K = 2
@@ -97,7 +96,7 @@ def _stage(value: Any, collection: Collection, store: Store, limit_name: str) ->
         "limit": limit,
         "query": query,
         "prefetches": prefetches,
-        "filter": _excluding(to_edge_filter(value.filter), scope.mentioned),
+        "filter": _excluding(to_filter(value.filter), scope.mentioned),
         "score_threshold": finite("score_threshold", value.score_threshold),
         "params": to_edge_params(value.params),
     }
@@ -109,6 +108,11 @@ def _excluding(condition: edge.Filter | None, ids: set[int | str]) -> edge.Filte
         return condition
     others = [] if condition is None else [condition]
     return edge.Filter(must=list(others), must_not=[edge.HasIdCondition(ids)])  # type: ignore[arg-type]
+
+
+def to_filter(value: Any) -> edge.Filter | None:
+    """A filter given as a model, or as the JSON of one."""
+    return to_edge_filter(models.Filter(**value) if isinstance(value, dict) else value)
 
 
 def to_edge_payload_choice(value: Any) -> Any:
@@ -396,4 +400,4 @@ def _acorn(value: models.AcornSearchParams | None) -> edge.AcornSearchParams | N
 
 def _idf(value: models.IdfParams | None) -> edge.IdfParams | None:
     """`IdfScope.GLOBAL` is the default, the whole collection."""
-    return edge.IdfParams(to_edge_filter(value.corpus)) if isinstance(value, models.IdfCorpusParams) else None
+    return edge.IdfParams(to_filter(value.corpus)) if isinstance(value, models.IdfCorpusParams) else None

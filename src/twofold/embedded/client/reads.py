@@ -16,19 +16,10 @@ from qdrant_client.http.models import QueryResponse  # models.QueryResponse is a
 
 from twofold.embedded.collection import Collection, to_plain_id
 from twofold.embedded.errors import BadRequest
+from twofold.embedded.points import first_step, list_items, split_path, to_edge_id, to_edge_ids
 from twofold.embedded.store import Store
 
-from .points import (
-    first_step,
-    list_items,
-    split_path,
-    to_edge_filter,
-    to_edge_id,
-    to_edge_ids,
-    to_records,
-    to_scored_points,
-)
-from .queries import to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice
+from .queries import to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice, to_filter
 
 _GROUP_OVERSAMPLING = 4
 _Groups = dict[Any, list[models.ScoredPoint]]
@@ -112,31 +103,13 @@ def query_points(
     store: Store,
     collection: Collection,
     encoder: Encoder,
-    query: Any,
-    using: str | None,
-    prefetch: Any,
     query_filter: Any,
     search_params: Any,
-    limit: int,
-    offset: int | None,
-    with_payload: Any,
     with_vectors: Any,
-    score_threshold: float | None,
-    lookup_from: Any,
+    **others: Any,
 ) -> QueryResponse:
     request = models.QueryRequest.model_construct(
-        query=query,
-        using=using,
-        prefetch=prefetch,
-        filter=query_filter,
-        params=search_params,
-        limit=limit,
-        offset=offset,
-        with_payload=with_payload,
-        with_vector=with_vectors,
-        score_threshold=score_threshold,
-        lookup_from=lookup_from,
-        shard_key=None,
+        filter=query_filter, params=search_params, with_vector=with_vectors, **others
     )
     [request] = _prepared([request], encoder)
     points = collection.read("query", to_edge_request(request, collection, store))
@@ -154,7 +127,7 @@ def query_batch_points(
 
 
 def _prepared(requests: Sequence[models.QueryRequest], encoder: Encoder) -> Sequence[models.QueryRequest]:
-    """The requests without texts, and without queries in forms that qdrant-client's embedder or the engine don't know."""
+    """The requests without texts, and without forms of a query that the embedder or the engine don't know."""
     prepared = []
     for request in requests:
         if request.shard_key is not None:
@@ -180,33 +153,18 @@ def query_points_groups(
     collection: Collection,
     encoder: Encoder,
     group_by: str,
-    query: Any,
-    using: str | None,
-    prefetch: Any,
     query_filter: Any,
     search_params: Any,
     limit: int,
     group_size: int,
-    with_payload: Any,
     with_vectors: Any,
-    score_threshold: float | None,
     with_lookup: Any,
-    lookup_from: Any,
+    **others: Any,
 ) -> models.GroupsResult:
     """The best `limit` groups, each with its best `group_size` points, in the order of their best point."""
     if limit < 1 or group_size < 1:
         raise BadRequest("limit and group_size must be 1 or larger.")
-    request = models.QueryRequest(
-        query=query,
-        using=using,
-        prefetch=prefetch,
-        filter=query_filter,
-        params=search_params,
-        with_payload=with_payload,
-        with_vector=with_vectors,
-        score_threshold=score_threshold,
-        lookup_from=lookup_from,
-    )
+    request = models.QueryRequest(filter=query_filter, params=search_params, with_vector=with_vectors, **others)
     [request] = _prepared([request], encoder)
     groups = _fill_groups(store, collection, request, group_by, limit, group_size)
     _attach(collection, request, groups)
@@ -316,7 +274,7 @@ def scroll(
     request = edge.ScrollRequest(
         offset=None if offset is None else to_edge_id(offset),
         limit=limit,
-        filter=to_edge_filter(scroll_filter),
+        filter=to_filter(scroll_filter),
         with_payload=to_edge_payload_choice(with_payload),
         with_vector=to_edge_vector_choice(collection, with_vectors),
         order_by=None if order_by is None else to_edge_order(order_by),
@@ -326,14 +284,58 @@ def scroll(
 
 
 def count(collection: Collection, count_filter: Any, exact: bool) -> models.CountResult:
-    request = edge.CountRequest(exact, to_edge_filter(count_filter))
+    request = edge.CountRequest(exact, to_filter(count_filter))
     return models.CountResult(count=collection.read("count", request))
 
 
 def facet(collection: Collection, key: str, facet_filter: Any, limit: int, exact: bool) -> models.FacetResponse:
     """Without the values that only deleted points had: an exact count still lists them, with 0."""
-    response = collection.read("facet", edge.FacetRequest(key, limit, exact, to_edge_filter(facet_filter)))
+    response = collection.read("facet", edge.FacetRequest(key, limit, exact, to_filter(facet_filter)))
     hits = (hit for hit in response.hits if hit.count)
     return models.FacetResponse.model_construct(
         hits=[models.FacetValueHit.model_construct(value=hit.value, count=hit.count) for hit in hits]
     )
+
+
+# --- Answers ---
+
+
+def to_scored_points(points: Iterable[edge.ScoredPoint]) -> list[models.ScoredPoint]:
+    """What a query answers. The engine has typed the values: they need no validation, which takes most of the time."""
+    return [
+        models.ScoredPoint.model_construct(
+            id=to_plain_id(point.id),
+            version=point.version,
+            score=point.score,
+            payload=point.payload,
+            vector=_to_vectors(point.vector),
+            shard_key=None,
+            order_value=point.order_value,
+        )
+        for point in points
+    ]
+
+
+def to_records(records: Iterable[edge.Record]) -> list[models.Record]:
+    """What a scroll or a look-up by id answers."""
+    return [
+        models.Record.model_construct(
+            id=to_plain_id(record.id),
+            payload=record.payload,
+            vector=_to_vectors(record.vector),
+            shard_key=None,
+            order_value=record.order_value,
+        )
+        for record in records
+    ]
+
+
+def _to_vectors(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    return {
+        name: models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
+        if isinstance(vector, edge.SparseVector)
+        else vector
+        for name, vector in value.items()
+    }

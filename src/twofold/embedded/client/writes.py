@@ -1,4 +1,4 @@
-"""Writes, by the names that QdrantClient's methods have. Each is first read and checked as a whole, then applied in pieces.
+"""Writes, by the names that QdrantClient's methods have. Each is checked as a whole, then applied in pieces.
 
 What holds for other threads, and after a crash: a piece is there as a whole or not at all. A call with up to
 64 points is one piece; a longer one is cut into pieces of 64 to 512 points, of about 20 ms each, applied in
@@ -20,27 +20,30 @@ from qdrant_client.common.validation import require_length, vectors_length
 
 from twofold.embedded.collection import Collection
 from twofold.embedded.errors import BadRequest
+from twofold.embedded.points import check_logged, split_path, to_edge_id, to_edge_ids, to_edge_payload
 from twofold.embedded.settings import VectorSchema, to_edge_enum
 
-from .collections import completed
-from .points import check_logged, split_path, to_edge_filter, to_edge_id, to_edge_ids, to_edge_payload
+from .queries import to_filter
 from .reads import Encoder, refuse_shard_key
 
 _POINTS_PER_UPLOAD = 1_000
 _Operation = edge.UpdateOperation
 
-# A write that has been checked and only needs to be carried out; returns its number.
+# A write that has been checked and only needs to be carried out; returns its number. Whoever calls a function here
+# carries it out, and a batch of operations does so once all of them have been checked.
 Ready = Callable[[], int]
+Row = tuple[Any, Any, Any]  # the id, vectors and payload of a point
 
 
-def upsert(
-    collection: Collection, encoder: Encoder, points: Any, update_filter: Any, update_mode: Any
-) -> models.UpdateResult:
+# --- Points ---
+
+
+def upsert(collection: Collection, encoder: Encoder, points: Any, update_filter: Any, update_mode: Any) -> Ready:
     if isinstance(points, models.Batch):
         [points] = encoder.encode([points])
     elif isinstance(points, list):
         points = encoder.encode(points)
-    return completed(_upsert(collection, _rows(points), update_filter, update_mode)())
+    return _upsert(collection, _rows(points), update_filter, update_mode)
 
 
 def upload_points(
@@ -73,50 +76,24 @@ def upload_collection(
     _upload(collection, ((point_id, vector, load) for vector, point_id, load in rows), update_filter, update_mode)
 
 
-def _upload(collection: Collection, rows: Iterator[tuple[Any, Any, Any]], condition: Any, mode: Any) -> None:
+def _upload(collection: Collection, rows: Iterator[Row], condition: Any, mode: Any) -> None:
     while batch := list(itertools.islice(rows, _POINTS_PER_UPLOAD)):
         _upsert(collection, batch, condition, mode)()
 
 
-def update_vectors(
-    collection: Collection, encoder: Encoder, points: Sequence[Any], update_filter: Any
-) -> models.UpdateResult:
-    return completed(_update_vectors(collection, encoder.encode(points), update_filter)())
+def _upsert(collection: Collection, rows: Sequence[Row], condition: Any, mode: Any) -> Ready:
+    if not rows:
+        raise BadRequest("Empty update request: there are no points to upsert.")
+    schema = collection.schema
+    points = [
+        edge.Point(to_edge_id(point_id), schema.struct({} if vector is None else vector), to_edge_payload(payload))
+        for point_id, vector, payload in rows
+    ]
+    where, how = _to_logged_filter(condition), to_edge_enum(edge.UpdateMode, mode)
+    return lambda: collection.apply_pieces(points, lambda piece: _Operation.upsert_points(piece, where, how), schema)
 
 
-def delete_vectors(collection: Collection, vectors: Sequence[str], points: Any) -> models.UpdateResult:
-    return completed(_delete_vectors(collection, vectors, points)())
-
-
-def delete(collection: Collection, points_selector: Any) -> models.UpdateResult:
-    return completed(_delete(collection, points_selector)())
-
-
-def set_payload(collection: Collection, payload: Any, points: Any, key: str | None) -> models.UpdateResult:
-    return completed(_set_payload(collection, payload, points, key)())
-
-
-def overwrite_payload(collection: Collection, payload: Any, points: Any) -> models.UpdateResult:
-    return completed(_overwrite_payload(collection, payload, points)())
-
-
-def delete_payload(collection: Collection, keys: Sequence[str], points: Any) -> models.UpdateResult:
-    return completed(_delete_payload(collection, keys, points)())
-
-
-def clear_payload(collection: Collection, points_selector: Any) -> models.UpdateResult:
-    return completed(_clear_payload(collection, points_selector)())
-
-
-def batch_update_points(
-    collection: Collection, encoder: Encoder, update_operations: Sequence[Any]
-) -> list[models.UpdateResult]:
-    """All operations are checked before the first is carried out."""
-    ready = [_batched(collection, operation) for operation in encoder.encode(update_operations)]
-    return [completed(carry_out()) for carry_out in ready]
-
-
-def _rows(points: Any) -> list[tuple[Any, Any, Any]]:
+def _rows(points: Any) -> list[Row]:
     if isinstance(points, models.PointsBatch):
         points = points.batch
     if isinstance(points, models.PointsList):
@@ -126,7 +103,7 @@ def _rows(points: Any) -> list[tuple[Any, Any, Any]]:
     return [(point.id, point.vector, point.payload) for point in points]
 
 
-def _batch_rows(batch: models.Batch) -> list[tuple[Any, Any, Any]]:
+def _batch_rows(batch: models.Batch) -> list[Row]:
     vectors = list(_vector_rows(batch.vectors))
     payloads: list[Any] = batch.payloads or [None] * len(batch.ids)
     if not len(batch.ids) == len(vectors) == len(payloads):
@@ -143,28 +120,19 @@ def _vector_rows(vectors: Any) -> Iterator[Any]:
     return (dict(zip(vectors, row, strict=True)) for row in zip(*vectors.values(), strict=True))
 
 
-def _upsert(collection: Collection, rows: Sequence[tuple[Any, Any, Any]], condition: Any, mode: Any) -> Ready:
-    if not rows:
-        raise BadRequest("Empty update request: there are no points to upsert.")
-    schema = collection.schema
-    points = [
-        edge.Point(to_edge_id(point_id), schema.struct({} if vector is None else vector), to_edge_payload(payload))
-        for point_id, vector, payload in rows
-    ]
-    where, how = _to_logged_filter(condition), to_edge_enum(edge.UpdateMode, mode)
-    return lambda: collection.apply_pieces(points, lambda piece: _Operation.upsert_points(piece, where, how), schema)
-
-
 def _to_logged_filter(condition: models.Filter | None) -> edge.Filter | None:
     if isinstance(condition, models.Filter):
         check_logged(condition.model_dump(mode="json", exclude_none=True), "update_filter")
-    return to_edge_filter(condition)
+    return to_filter(condition)
 
 
-def _update_vectors(collection: Collection, points: Sequence[Any], condition: Any) -> Ready:
-    schema = collection.schema
+# --- Parts of points, by id or filter ---
+
+
+def update_vectors(collection: Collection, encoder: Encoder, points: Sequence[Any], update_filter: Any) -> Ready:
+    points, schema = encoder.encode(points), collection.schema
     changed = [edge.PointVectors(to_edge_id(point.id), schema.struct(point.vector)) for point in points]
-    ids, where = [to_edge_id(point.id) for point in points], _to_logged_filter(condition)
+    ids, where = [to_edge_id(point.id) for point in points], _to_logged_filter(update_filter)
 
     def carry_out() -> int:
         with collection.writing:
@@ -208,7 +176,7 @@ def _selected(selector: Any) -> tuple[list[int | str], edge.Filter | None]:
     if isinstance(selector, models.PointIdsList):
         selector = selector.points
     if isinstance(selector, models.Filter):
-        return [], to_edge_filter(selector)
+        return [], to_filter(selector)
     if not isinstance(selector, (list, tuple, set)):
         raise BadRequest(f"Select points by a list of ids or a Filter, not by {type(selector).__name__}.")
     if not selector:
@@ -216,68 +184,83 @@ def _selected(selector: Any) -> tuple[list[int | str], edge.Filter | None]:
     return to_edge_ids(selector), None
 
 
-def _delete_vectors(collection: Collection, names: Sequence[str], selector: Any) -> Ready:
+def delete_vectors(collection: Collection, vectors: Sequence[str], points: Any) -> Ready:
     schema = collection.schema
-    known = [schema.check_name(name) for name in names]
+    known = [schema.check_name(name) for name in vectors]
     # The engine forgets to take a deleted sparse vector out of its index: once the point gets another, the
     # old one scores again with it. Emptying it first does take it out.
     empty: Any = {name: edge.SparseVector([], []) for name in known if name in schema.sparse}
     steps: list[Make] = [lambda ids: _Operation.delete_vectors(ids, known)]
     if empty:
         steps.insert(0, lambda ids: _Operation.update_vectors([edge.PointVectors(i, empty) for i in ids]))
-    return _by_id(collection, selector, *steps, checked=schema)
+    return _by_id(collection, points, *steps, checked=schema)
 
 
-def _delete(collection: Collection, selector: Any) -> Ready:
-    return _by_id(collection, selector, _Operation.delete_points, must_exist=False)
+def delete(collection: Collection, points_selector: Any) -> Ready:
+    return _by_id(collection, points_selector, _Operation.delete_points, must_exist=False)
 
 
-def _set_payload(collection: Collection, payload: Any, selector: Any, key: str | None) -> Ready:
+def set_payload(collection: Collection, payload: Any, points: Any, key: str | None) -> Ready:
     clean = to_edge_payload(payload, len(split_path(key or "")))
-    return _by_id(collection, selector, lambda ids: _Operation.set_payload(ids, clean, key))
+    return _by_id(collection, points, lambda ids: _Operation.set_payload(ids, clean, key))
 
 
-def _overwrite_payload(collection: Collection, payload: Any, selector: Any, key: str | None = None) -> Ready:
+def overwrite_payload(collection: Collection, payload: Any, points: Any, key: str | None = None) -> Ready:
     clean = to_edge_payload(payload, len(split_path(key or "")))
-    return _by_id(collection, selector, lambda ids: _Operation.overwrite_payload(ids, clean, key))
+    return _by_id(collection, points, lambda ids: _Operation.overwrite_payload(ids, clean, key))
 
 
-def _delete_payload(collection: Collection, keys: Sequence[str], selector: Any) -> Ready:
-    return _by_id(collection, selector, lambda ids: _Operation.delete_payload(ids, list(keys)))
+def delete_payload(collection: Collection, keys: Sequence[str], points: Any) -> Ready:
+    return _by_id(collection, points, lambda ids: _Operation.delete_payload(ids, list(keys)))
 
 
-def _clear_payload(collection: Collection, selector: Any) -> Ready:
-    return _by_id(collection, selector, _Operation.clear_payload)
+def clear_payload(collection: Collection, points_selector: Any) -> Ready:
+    return _by_id(collection, points_selector, _Operation.clear_payload)
+
+
+# --- Batches of operations ---
+
+
+def batch_update_points(
+    collection: Collection, encoder: Encoder, update_operations: Sequence[Any]
+) -> list[models.UpdateResult]:
+    """All operations are checked before the first is carried out."""
+    ready = [_batched(collection, encoder, operation) for operation in encoder.encode(update_operations)]
+    return [completed(carry_out()) for carry_out in ready]
+
+
+def completed(operation: int) -> models.UpdateResult:
+    """What every write answers."""
+    return models.UpdateResult.model_construct(operation_id=operation, status=models.UpdateStatus.COMPLETED)
+
+
+def _batched(collection: Collection, encoder: Encoder, operation: Any) -> Ready:
+    if isinstance(operation, models.UpsertOperation):
+        given = operation.upsert
+        return _upsert(collection, _rows(given), given.update_filter, given.update_mode)
+    if isinstance(operation, models.DeleteOperation):
+        return delete(collection, operation.delete)
+    if isinstance(operation, models.SetPayloadOperation):
+        change = operation.set_payload
+        return set_payload(collection, change.payload, _points_or_filter(change), change.key)
+    if isinstance(operation, models.OverwritePayloadOperation):
+        change = operation.overwrite_payload
+        return overwrite_payload(collection, change.payload, _points_or_filter(change), change.key)
+    if isinstance(operation, models.DeletePayloadOperation):
+        removed = operation.delete_payload
+        return delete_payload(collection, removed.keys, _points_or_filter(removed))
+    if isinstance(operation, models.ClearPayloadOperation):
+        return clear_payload(collection, operation.clear_payload)
+    if isinstance(operation, models.UpdateVectorsOperation):
+        vectors = operation.update_vectors
+        return update_vectors(collection, encoder, vectors.points, vectors.update_filter)
+    if isinstance(operation, models.DeleteVectorsOperation):
+        gone = operation.delete_vectors
+        return delete_vectors(collection, gone.vector, _points_or_filter(gone))
+    raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")
 
 
 def _points_or_filter(value: Any) -> Any:
     if value.shard_key is not None:
         refuse_shard_key()
     return value.filter if value.points is None else value.points
-
-
-def _batched(collection: Collection, operation: Any) -> Ready:
-    """One operation of `batch_update_points`."""
-    if isinstance(operation, models.UpsertOperation):
-        given = operation.upsert
-        return _upsert(collection, _rows(given), given.update_filter, given.update_mode)
-    if isinstance(operation, models.DeleteOperation):
-        return _delete(collection, operation.delete)
-    if isinstance(operation, models.SetPayloadOperation):
-        change = operation.set_payload
-        return _set_payload(collection, change.payload, _points_or_filter(change), change.key)
-    if isinstance(operation, models.OverwritePayloadOperation):
-        change = operation.overwrite_payload
-        return _overwrite_payload(collection, change.payload, _points_or_filter(change), change.key)
-    if isinstance(operation, models.DeletePayloadOperation):
-        removed = operation.delete_payload
-        return _delete_payload(collection, removed.keys, _points_or_filter(removed))
-    if isinstance(operation, models.ClearPayloadOperation):
-        return _clear_payload(collection, operation.clear_payload)
-    if isinstance(operation, models.UpdateVectorsOperation):
-        vectors = operation.update_vectors
-        return _update_vectors(collection, vectors.points, vectors.update_filter)
-    if isinstance(operation, models.DeleteVectorsOperation):
-        gone = operation.delete_vectors
-        return _delete_vectors(collection, gone.vector, _points_or_filter(gone))
-    raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")

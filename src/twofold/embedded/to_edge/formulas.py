@@ -1,3 +1,5 @@
+"""To be removed."""
+
 from twofold.embedded.api.direct import FixedFormula as FixedFormula
 from twofold.embedded.api.direct import FixedProduct as FixedProduct
 from twofold.embedded.api.direct import FixedSum as FixedSum

@@ -1,7 +1,10 @@
-"""Points and filters between qdrant_client's models and the engine: ids, payloads, conditions, answers.
+"""Points and filters in the engine's form: ids, payloads, conditions, checked on the way.
 
 The engine writes an operation to its log before it looks at it closely, and may apply a rejected one when the
 log is replayed: whatever passes here must be something the engine accepts as a whole.
+
+Filters may be those of any version of qdrant-client: they are read by the names of their classes and fields, and
+nothing of it is imported.
 """
 
 from __future__ import annotations
@@ -17,11 +20,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import qdrant_edge as edge
-from pydantic import BaseModel
-from qdrant_client import models
 
-from twofold.embedded.collection import match_value, to_plain_id
-from twofold.embedded.errors import BadRequest
+from .errors import BadRequest
 
 Number = TypeVar("Number", bound=float | None)
 
@@ -155,7 +155,7 @@ def _simplify(value: Any, where: str) -> Any:
         return str(value)
     if isinstance(value, Decimal):
         return float(value)
-    if isinstance(value, BaseModel):
+    if hasattr(value, "model_dump"):  # of pydantic
         return value.model_dump(mode="json")
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         return value.tolist()
@@ -194,28 +194,18 @@ def list_items(index: str) -> slice:
 # --- Filters ---
 
 
-def to_edge_filter(value: models.Filter | None) -> edge.Filter | None:
-    """None stays None: every point matches."""
+def to_edge_filter(value: Any) -> edge.Filter | None:
+    """A `models.Filter`; None stays None: every point matches."""
     if value is None:
         return None
-    if isinstance(value, dict):
-        value = models.Filter(**value)
-    if not isinstance(value, models.Filter):
+    if not hasattr(value, "must_not"):
         raise BadRequest(f"A filter must be a models.Filter, not {type(value).__name__}.")
     return edge.Filter(
         must=_conditions(value.must),
         should=_conditions(value.should),
         must_not=_conditions(value.must_not),
-        min_should=_min_should(value.min_should),
+        min_should=_min_should(getattr(value, "min_should", None)),
     )
-
-
-def exclude_ids(condition: edge.Filter | None, ids: set[int | str]) -> edge.Filter | None:
-    """The same filter without these points: a query by example doesn't return its examples."""
-    if not ids:
-        return condition
-    others = [condition] if condition is not None else []
-    return edge.Filter(must=list(others), must_not=[edge.HasIdCondition(ids)])  # type: ignore[arg-type]
 
 
 def _conditions(value: Any) -> list[Any] | None:
@@ -224,7 +214,7 @@ def _conditions(value: Any) -> list[Any] | None:
     return [to_edge_condition(item) for item in (value if isinstance(value, list) else [value])]
 
 
-def _min_should(value: models.MinShould | None) -> edge.MinShould | None:
+def _min_should(value: Any) -> edge.MinShould | None:
     if value is None:
         return None
     return edge.MinShould(_conditions(value.conditions) or [], value.min_count)
@@ -232,20 +222,20 @@ def _min_should(value: models.MinShould | None) -> edge.MinShould | None:
 
 def to_edge_condition(value: Any) -> Any:
     """One condition of any kind."""
-    convert = _CONDITIONS.get(type(value))
+    convert = _CONDITIONS.get(type(value).__name__)
     if convert is None:
         raise BadRequest(f"{type(value).__name__} is not a filter condition.")
     return convert(value)
 
 
-def _field(value: models.FieldCondition) -> Any:
+def _field(value: Any) -> Any:
     tests: dict[str, Any] = {
         "match": value.match and _match(value.match),
         "range": value.range and _range(value.range),
         "geo_bounding_box": value.geo_bounding_box and _box(value.geo_bounding_box),
         "geo_radius": value.geo_radius and _radius(value.geo_radius),
         "geo_polygon": value.geo_polygon and _polygon(value.geo_polygon),
-        "values_count": value.values_count and _count(value.values_count),
+        "values_count": value.values_count and _values_count(value.values_count),
         "is_empty": value.is_empty,
         "is_null": value.is_null,
     }
@@ -264,39 +254,61 @@ def _match(value: Any) -> Any:
     raise BadRequest(f"{type(value).__name__} is not a match condition.")
 
 
-def _range(value: models.Range | models.DatetimeRange) -> Any:
+def _range(value: Any) -> Any:
     bounds = {name: getattr(value, name) for name in ("gte", "gt", "lte", "lt")}
-    if isinstance(value, models.DatetimeRange):
+    if type(value).__name__ == "DatetimeRange":
         return edge.RangeDateTime(**{k: v and to_edge_datetime(v) for k, v in bounds.items()})
     return edge.RangeFloat(**{name: finite(name, bound) for name, bound in bounds.items()})
 
 
-def to_edge_geo_point(value: models.GeoPoint) -> edge.GeoPoint:
+def to_edge_geo_point(value: Any) -> edge.GeoPoint:
     return edge.GeoPoint(lon=value.lon, lat=value.lat)
 
 
-def _box(value: models.GeoBoundingBox) -> edge.GeoBoundingBox:
+def _box(value: Any) -> edge.GeoBoundingBox:
     return edge.GeoBoundingBox(to_edge_geo_point(value.top_left), to_edge_geo_point(value.bottom_right))
 
 
-def _radius(value: models.GeoRadius) -> edge.GeoRadius:
+def _radius(value: Any) -> edge.GeoRadius:
     return edge.GeoRadius(to_edge_geo_point(value.center), value.radius)
 
 
-def _polygon(value: models.GeoPolygon) -> edge.GeoPolygon:
-    def ring(line: models.GeoLineString) -> list[edge.GeoPoint]:
+def _polygon(value: Any) -> edge.GeoPolygon:
+    def ring(line: Any) -> list[edge.GeoPoint]:
         return [to_edge_geo_point(point) for point in line.points]
 
     return edge.GeoPolygon(ring(value.exterior), [ring(line) for line in value.interiors or []])
 
 
-def _count(value: models.ValuesCount) -> edge.ValuesCount:
+def _values_count(value: Any) -> edge.ValuesCount:
     return edge.ValuesCount(lt=value.lt, gt=value.gt, lte=value.lte, gte=value.gte)
 
 
-def _nested(value: models.NestedCondition) -> edge.NestedCondition:
+def _nested(value: Any) -> edge.NestedCondition:
     inner = to_edge_filter(value.nested.filter)
     return edge.NestedCondition(value.nested.key, inner or edge.Filter())
+
+
+class _Boolean:
+    """A truth value that the engine takes for one.
+
+    It tries integers first, and Python's True is the integer 1, which matches no boolean. It reads as a boolean what
+    it recognises by name as numpy's; numpy's own, in its older versions, is an integer too.
+    """
+
+    def __init__(self, value: bool) -> None:
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return self._value
+
+
+_Boolean.__module__, _Boolean.__name__ = "numpy", "bool_"
+
+
+def match_value(value: bool | int | str) -> edge.MatchValue:
+    """The condition that a payload field has this value."""
+    return edge.MatchValue(_Boolean(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
 
 
 _MATCHES: dict[str, Callable[[Any], Any]] = {
@@ -310,57 +322,13 @@ _MATCHES: dict[str, Callable[[Any], Any]] = {
     "except_": edge.MatchExcept,
 }
 
-_CONDITIONS: dict[type, Callable[[Any], Any]] = {
-    models.FieldCondition: _field,
-    models.IsEmptyCondition: lambda value: edge.IsEmptyCondition(value.is_empty.key),
-    models.IsNullCondition: lambda value: edge.IsNullCondition(value.is_null.key),
-    models.HasIdCondition: lambda value: edge.HasIdCondition(set(to_edge_ids(value.has_id))),
-    models.HasVectorCondition: lambda value: edge.HasVectorCondition(value.has_vector),
-    models.SliceCondition: lambda value: _SLICE(value.slice.total, value.slice.index),
-    models.NestedCondition: _nested,
-    models.Filter: to_edge_filter,
+_CONDITIONS: dict[str, Callable[[Any], Any]] = {
+    "FieldCondition": _field,
+    "IsEmptyCondition": lambda value: edge.IsEmptyCondition(value.is_empty.key),
+    "IsNullCondition": lambda value: edge.IsNullCondition(value.is_null.key),
+    "HasIdCondition": lambda value: edge.HasIdCondition(set(to_edge_ids(value.has_id))),
+    "HasVectorCondition": lambda value: edge.HasVectorCondition(value.has_vector),
+    "SliceCondition": lambda value: _SLICE(value.slice.total, value.slice.index),
+    "NestedCondition": _nested,
+    "Filter": to_edge_filter,
 }
-
-
-# --- Answers ---
-
-
-def to_scored_points(points: Iterable[edge.ScoredPoint]) -> list[models.ScoredPoint]:
-    """What a query answers. The engine has typed the values: they need no validation, which takes most of the time."""
-    return [
-        models.ScoredPoint.model_construct(
-            id=to_plain_id(point.id),
-            version=point.version,
-            score=point.score,
-            payload=point.payload,
-            vector=_to_vectors(point.vector),
-            shard_key=None,
-            order_value=point.order_value,
-        )
-        for point in points
-    ]
-
-
-def to_records(records: Iterable[edge.Record]) -> list[models.Record]:
-    """What a scroll or a look-up by id answers."""
-    return [
-        models.Record.model_construct(
-            id=to_plain_id(record.id),
-            payload=record.payload,
-            vector=_to_vectors(record.vector),
-            shard_key=None,
-            order_value=record.order_value,
-        )
-        for record in records
-    ]
-
-
-def _to_vectors(value: Any) -> Any:
-    if type(value) is not dict:
-        return value
-    return {
-        name: models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
-        if isinstance(vector, edge.SparseVector)
-        else vector
-        for name, vector in value.items()
-    }
