@@ -11,11 +11,12 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from .client import EmbeddedClient, embedded_client
-from .errors import BadRequest, StoreError
-from .files import write_json
+from twofold.embedded.errors import BadRequest, StoreError
+from twofold.embedded.lock import write_json
 
-_PAGE = 256
+from . import EmbeddedClient, embedded_client
+
+_POINTS_PER_PAGE = 256
 _STARTED_FILE = "import.json"
 
 
@@ -117,7 +118,7 @@ def _create(old: QdrantClient, new: EmbeddedClient, name: str) -> None:
 def _copy(old: QdrantClient, new: EmbeddedClient, name: str, tell: Callable[[ImportProgress], None]) -> int:
     total, done, offset = old.count(name).count, 0, None
     while True:
-        records, offset = old.scroll(name, limit=_PAGE, offset=offset, with_vectors=True)
+        records, offset = old.scroll(name, limit=_POINTS_PER_PAGE, offset=offset, with_vectors=True)
         if records:
             _store(new, name, [_point(record) for record in records])
         done += len(records)
