@@ -20,16 +20,10 @@ from typing import Any
 import qdrant_edge as edge
 from qdrant_client import models
 
-from twofold.embedded.api.queries import to_edge_payload_choice
-from twofold.embedded.errors import BadRequest, EmbeddedError
+from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, check_options, open_store
 from twofold.embedded.optimize import optimize
-from twofold.embedded.settings import Settings
-from twofold.embedded.store import Options, Store, open_store
-from twofold.embedded.to_edge.filters import _value as match_value
-from twofold.embedded.to_edge.filters import to_edge_filter
-from twofold.embedded.to_edge.indexes import to_edge_index
-from twofold.embedded.to_edge.queries import to_edge_request
-from twofold.embedded.to_edge.vectors import VectorSchema
+from twofold.embedded.points import match_value, to_edge_filter, to_edge_payload
+from twofold.embedded.settings import VectorSchema
 from twofold.encoders.base import Sparse
 from twofold.engine.calls import Page
 from twofold.engine.connection import Capabilities, Connection
@@ -57,7 +51,7 @@ _HALF = 0.5
 def check_store_options(options: Mapping[str, Any]) -> None:
     """Refuse options that no store can be opened with, before anything is made for it."""
     try:
-        Options(**options)
+        check_options(**options)
     except BadRequest as error:
         raise ConfigError(str(error)) from None
 
@@ -104,7 +98,7 @@ class EdgeConnection(Connection):
 
 
 def _refused(verb: str, location: str, error: EmbeddedError) -> EngineError:
-    message = f"{verb} on {location} was refused with {error.status} {error.phrase}. {error}"
+    message = f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}. {error}"
     return EngineError(message, operation=verb, location=location)
 
 
@@ -124,35 +118,23 @@ class EdgeEngine:
 
     def create(self, collection: str, settings: Mapping[str, Any]) -> None:
         """Create a collection."""
-        self._store.create(Settings(collection, models.CreateCollection(**settings), wal=not self._store.in_memory))
+        metadata = to_edge_payload(settings.get("metadata"))  # plain JSON, whatever an encoder says of itself
+        self._store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self._store.in_memory))
 
     def describe(self, collection: str) -> Schema:
         """What a collection offers."""
         held = self._store.get(collection)
         info, indexes = held.read("info"), held.settings.indexes
         indexed = {key: _kind(indexes[key]) for key in info.payload_schema if key in indexes}
-        config = held.settings.config.model_dump(mode="json", exclude_none=True)
-        return read_schema(config, info.points_count or 0, indexed)
+        return read_schema(held.settings.config, info.points_count or 0, indexed)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:
         """Change some keys of the collection's metadata."""
-        held = self._store.get(collection)
-        with held.writing:
-            merged = {**(held.settings.config.metadata or {}), **metadata}
-            kept = {key: value for key, value in merged.items() if value is not None}
-            held.change(held.settings.with_config(metadata=kept))
+        self._store.get(collection).merge_metadata(to_edge_payload(metadata))
 
     def create_index(self, collection: str, key: str, schema: str | Mapping[str, Any], wait: bool) -> None:
         """Index a payload key. It is there at once, whether that is waited for or not."""
-        from dataclasses import replace
-
-        from twofold.engine.client import to_index_schema
-
-        held, given = self._store.get(collection), to_index_schema(schema)
-        operation = edge.UpdateOperation.create_field_index(key, to_edge_index(given))
-        with held.writing:
-            held.apply(operation)
-            held.change(replace(held.settings, indexes={**held.settings.indexes, key: given}))
+        self._store.get(collection).create_index(key, schema)
 
     def optimize(self, collection: str, progress: Any) -> bool:
         """Build the search graph."""
@@ -161,7 +143,7 @@ class EdgeEngine:
     def query(self, collection: str, queries: Sequence[EngineQuery]) -> list[list[edge.ScoredPoint]]:
         """Answer queries by vectors and fusions of them."""
         held = self._store.get(collection)
-        translate = _Translator(held.schema)
+        translate = _Translator(held.schema, held)
         requests = [translate.request(query) for query in queries]
         if len(requests) == 1:  # what most searches are, and quicker than a batch of one
             return [held.read("query", requests[0])]
@@ -245,9 +227,8 @@ class EdgeEngine:
             held.apply_pieces(ids, make)
 
 
-def _kind(schema: Any) -> str:
-    kind = schema if isinstance(schema, str) else schema.type
-    return str(getattr(kind, "value", kind))
+def _kind(schema: str | Mapping[str, Any]) -> str:
+    return schema if isinstance(schema, str) else str(schema["type"])
 
 
 # --- Queries in the engine's form ---
@@ -256,14 +237,16 @@ def _kind(schema: Any) -> str:
 class _Translator:
     """The requests of one search. They have few shapes, and all their legs have the same filter."""
 
-    def __init__(self, schema: VectorSchema) -> None:
+    def __init__(self, schema: VectorSchema, held: Any) -> None:
         self._schema = schema
+        self._held = held
         self._filters: dict[int, edge.Filter | None] = {}
 
     def request(self, query: EngineQuery | models.QueryRequest) -> edge.QueryRequest:
         if isinstance(query, models.QueryRequest):  # as long as engine/asking.py makes them
-            payload, vector = to_edge_payload_choice(query.with_payload), query.with_vector or False
-            return to_edge_request(query, self._schema, _no_examples, payload, vector)
+            from twofold.embedded.client.queries import to_edge_request
+
+            return to_edge_request(query, self._held, None)  # type: ignore[arg-type]
         payload = _payload(query.with_payload)
         vectors: Any = [DENSE] if query.with_dense else False
         if isinstance(query, FusedQuery):
@@ -449,7 +432,3 @@ class _EdgeConditions:
 
 
 _CONDITIONS: Conditions = _EdgeConditions()
-
-
-def _no_examples(point_id: int | str, name: str, lookup: Any) -> Any:
-    raise NotImplementedError("An index asks by vectors: use query_batch_points to ask by the id of a point.")
