@@ -23,10 +23,8 @@ from twofold.filters import (
     Native,
     Node,
     Not,
-    Present,
     Scalar,
     TextContains,
-    leaves,
 )
 
 # Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
@@ -126,10 +124,9 @@ def _above(number: Any) -> float | None:
     return number if number is None or float(number).is_integer() else math.nextafter(number, math.inf)
 
 
-def part_of(where: Node | models.Filter | None) -> models.Filter | None:
-    """The part of a collection that a filter names: what it asks of fields with a text, such as a user or a project."""
-    native = where if where is None or isinstance(where, models.Filter) else compile_filter(where)
-    named = [] if native is None else _named(native)
+def native_part_of(where: models.Filter) -> models.Filter | None:
+    """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
+    named = _named(where)
     return models.Filter(must=named) if named else None
 
 
@@ -147,30 +144,3 @@ def _named(where: models.Filter) -> list[models.Condition]:
 
 def _is_text(match: object) -> bool:
     return isinstance(match, models.MatchValue) and isinstance(match.value, str)
-
-
-def needed_indexes(node: Node) -> dict[str, models.PayloadSchemaType]:
-    """The payload indexes that make this filter fast, by payload key."""
-    return {metadata_key(leaf.field): _index_kind(leaf) for leaf in leaves(node) if not isinstance(leaf, Present)}
-
-
-def _index_kind(leaf: Leaf) -> models.PayloadSchemaType:
-    if isinstance(leaf, Contains):
-        return models.PayloadSchemaType.TEXT
-    value = _sample(leaf)
-    if isinstance(value, datetime):
-        return models.PayloadSchemaType.DATETIME
-    if isinstance(value, bool):
-        return models.PayloadSchemaType.BOOL
-    # A float index holds whole numbers too; an integer index would lose 2.5.
-    return models.PayloadSchemaType.KEYWORD if isinstance(value, str) else models.PayloadSchemaType.FLOAT
-
-
-def _sample(leaf: Leaf) -> Scalar | datetime | None:
-    if isinstance(leaf, Equals):
-        return leaf.value
-    if isinstance(leaf, AnyOf):
-        return leaf.values[0] if leaf.values else ""
-    if isinstance(leaf, Between):
-        return next(b for b in (leaf.gt, leaf.gte, leaf.lt, leaf.lte) if b is not None)
-    return None
