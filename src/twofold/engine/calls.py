@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from qdrant_client import models
-
 from twofold.engine.layout import DENSE, Found, NewPoint, Point, Schema
 from twofold.engine.requests import EngineQuery, Filter
 from twofold.flow import Call, Flow
@@ -69,9 +67,7 @@ def optimize(collection: str, progress: Any) -> Flow[bool]:
 # --- Reading ---
 
 
-def query(
-    collection: str, queries: Sequence[EngineQuery] | Sequence[models.QueryRequest]
-) -> Flow[list[Sequence[Found]]]:
+def query(collection: str, queries: Sequence[EngineQuery]) -> Flow[list[Sequence[Found]]]:
     """Several queries in one request: the points that each of them found, the best first."""
     answers: list[Sequence[Found]] = yield Call("query", {"collection": collection, "queries": queries})
     return answers

@@ -357,8 +357,6 @@ def _vector(value: Any) -> Any:
 
 def to_request(query: EngineQuery) -> models.QueryRequest:
     """A query as one request of a batch."""
-    if isinstance(query, models.QueryRequest):  # as long as engine/asking.py makes them
-        return query
     wanted = {"with_payload": to_payload(query.with_payload), "with_vector": [DENSE] if query.with_dense else False}
     if isinstance(query, FusedQuery):
         legs = [models.Prefetch.model_construct(**_leg(leg)) for leg in query.legs]

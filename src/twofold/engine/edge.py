@@ -143,7 +143,7 @@ class EdgeEngine:
     def query(self, collection: str, queries: Sequence[EngineQuery]) -> list[list[edge.ScoredPoint]]:
         """Answer queries by vectors and fusions of them."""
         held = self._store.get(collection)
-        translate = _Translator(held.schema, held)
+        translate = _Translator(held.schema)
         requests = [translate.request(query) for query in queries]
         if len(requests) == 1:  # what most searches are, and quicker than a batch of one
             return [held.read("query", requests[0])]
@@ -237,16 +237,11 @@ def _kind(schema: str | Mapping[str, Any]) -> str:
 class _Translator:
     """The requests of one search. They have few shapes, and all their legs have the same filter."""
 
-    def __init__(self, schema: VectorSchema, held: Any) -> None:
+    def __init__(self, schema: VectorSchema) -> None:
         self._schema = schema
-        self._held = held
         self._filters: dict[int, edge.Filter | None] = {}
 
-    def request(self, query: EngineQuery | models.QueryRequest) -> edge.QueryRequest:
-        if isinstance(query, models.QueryRequest):  # as long as engine/asking.py makes them
-            from twofold.embedded.client.queries import to_edge_request
-
-            return to_edge_request(query, self._held, None)  # type: ignore[arg-type]
+    def request(self, query: EngineQuery) -> edge.QueryRequest:
         payload = _payload(query.with_payload)
         vectors: Any = [DENSE] if query.with_dense else False
         if isinstance(query, FusedQuery):

@@ -34,10 +34,8 @@ from twofold.filters import (
     Leaf,
     Node,
     Not,
-    Present,
     Scalar,
     TextContains,
-    leaves,
 )
 
 DENSE = "dense"
@@ -244,22 +242,10 @@ def _above(number: Any) -> float | None:
     return number if number is None or float(number).is_integer() else math.nextafter(number, math.inf)
 
 
-def part_of(where: Node | models.Filter | None) -> Node | models.Filter | None:
-    """The part of a collection that a filter names: what it asks of fields with a text, such as a user or a project."""
-    if isinstance(where, models.Filter):
-        native = _named_natively(where)
-        return models.Filter(must=native) if native else None
-    named = [] if where is None else _named(where)
-    return All(tuple(named)) if named else None
-
-
-def _named(node: Node) -> list[Node]:
-    """The conditions that must hold for a field to have a certain text. Ranges and alternatives name nothing."""
-    if isinstance(node, All) or (isinstance(node, Either) and len(node.parts) == 1):
-        return [named for part in node.parts for named in _named(part)]
-    if isinstance(node, AnyOf) and len(node.values) == 1:
-        node = Equals(node.field, node.values[0])
-    return [node] if isinstance(node, Equals) and isinstance(node.value, str) else []
+def native_part_of(where: models.Filter) -> models.Filter | None:
+    """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
+    named = _named_natively(where)
+    return models.Filter(must=named) if named else None
 
 
 def _named_natively(where: models.Filter) -> list[models.Condition]:
@@ -271,33 +257,6 @@ def _named_natively(where: models.Filter) -> list[models.Condition]:
         elif isinstance(condition, models.FieldCondition) and isinstance(condition.match, models.MatchValue):
             named += [condition] if isinstance(condition.match.value, str) else []
     return named
-
-
-def needed_indexes(node: Node) -> dict[str, str]:
-    """The payload indexes that make this filter fast: their kind by payload key."""
-    return {metadata_key(leaf.field): _index_kind(leaf) for leaf in leaves(node) if not isinstance(leaf, Present)}
-
-
-def _index_kind(leaf: Leaf) -> str:
-    if isinstance(leaf, Contains):
-        return "text"
-    value = _sample(leaf)
-    if isinstance(value, datetime):
-        return "datetime"
-    if isinstance(value, bool):
-        return "bool"
-    # A float index holds whole numbers too; an integer index would lose 2.5.
-    return "keyword" if isinstance(value, str) else "float"
-
-
-def _sample(leaf: Leaf) -> Scalar | datetime | None:
-    if isinstance(leaf, Equals):
-        return leaf.value
-    if isinstance(leaf, AnyOf):
-        return leaf.values[0] if leaf.values else ""
-    if isinstance(leaf, Between):
-        return next(b for b in (leaf.gt, leaf.gte, leaf.lt, leaf.lte) if b is not None)
-    return None
 
 
 # --- Collections: how a new one is laid out, and what an existing one offers ---

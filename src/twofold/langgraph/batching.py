@@ -144,7 +144,7 @@ def _ranked(searcher: Searcher, rules: Rules, op: SearchOp, where: Node) -> Flow
     query = check_query(
         op.query, k=op.limit, offset=op.offset, where=where, config=rules.search, overrides={}, explain=rules.explain
     )
-    return (yield from searcher.search(query)).hits
+    return (yield from searcher.search(query)).result.hits
 
 
 def _newest(searcher: Searcher, op: SearchOp, where: Node) -> Flow[Sequence[Stored | Hit]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core.schema import BaseNode
@@ -16,11 +16,9 @@ from twofold.engine.layout import Stored, from_point
 from twofold.errors import InvalidQuery
 from twofold.filters import All, HasPoint, parse
 from twofold.flow import Flow
-from twofold.index import diverse
 from twofold.index.hybrid import HybridIndex
-from twofold.index.queries import Query
-from twofold.index.searching import Searcher
-from twofold.index.writing import FilterLike, where_node
+from twofold.index.queries import FilterLike, Query, as_node, check_query
+from twofold.index.searching import Searcher, search_diverse
 from twofold.llamaindex.embedding import embed_query
 from twofold.llamaindex.filters import to_filter
 from twofold.llamaindex.nodes import REF_DOC, to_node
@@ -57,7 +55,16 @@ def understand(index: HybridIndex, query: VectorStoreQuery, options: Mapping[str
     if mode == Mode.HYBRID and query.hybrid_top_k is not None:
         k = query.hybrid_top_k
     # The index's own check, so that its configuration counts here too.
-    checked = index._query(text, k, 0, _where(query), explain=True, alpha=_alpha(query, mode))
+    checked = check_query(
+        text,
+        k=k,
+        offset=0,
+        where=_where(query),
+        config=index._config,
+        overrides={"alpha": _alpha(query, mode)},
+        explain=True,
+        vector=vector,
+    )
     threshold, candidates = _choice(query, options, k)
     return Asked(checked, vector, mode, 1 - threshold, candidates)
 
@@ -98,11 +105,10 @@ def search(searcher: Searcher, asked: Asked) -> Flow[VectorStoreQueryResult]:
     """Carry a query out."""
     if asked.mode == Mode.MMR:
         vector = (yield from embed_query(searcher, asked.query.text)) if asked.vector is None else asked.vector
-        found = yield from diverse.search_diverse(searcher, asked.query, vector, asked.candidates, asked.diversity)
-    elif asked.vector is not None:
-        found = yield from diverse.search_by_vector(searcher, asked.query, asked.vector)
+        wide = replace(asked.query, vector=vector)
+        found = yield from search_diverse(searcher, wide, asked.candidates, asked.diversity)
     else:
-        found = yield from searcher.search(asked.query)
+        found = (yield from searcher.search(asked.query)).result
     nodes = [to_node(hit.id, hit.text, hit.metadata) for hit in found]
     return VectorStoreQueryResult(nodes=nodes, similarities=_similarities(found, asked.mode), ids=found.ids)
 
@@ -121,7 +127,7 @@ def fetch(searcher: Searcher, node_ids: Sequence[str] | None, wanted: Any) -> Fl
     offset: Any = None
     while True:
         points, offset = yield from calls.scroll(
-            searcher.ready.collection, where_node(wanted), limit=_AT_ONCE, offset=offset
+            searcher.ready.collection, as_node(wanted), limit=_AT_ONCE, offset=offset
         )
         rows += [from_point(point) for point in points]
         if offset is None:

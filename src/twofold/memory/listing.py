@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
-from twofold.engine.asking import Probe, newest_found
 from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
+from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
 from twofold.errors import InvalidQuery
 from twofold.filters import All, AnyOf, Between, HasPoint, HasVector, Node, Not
 from twofold.flow import Flow, Work
@@ -45,7 +45,7 @@ def newest(
     conditions: Sequence[Node | None],
     limit: int,
     after: str | None,
-    probe: Probe | None = None,
+    probe: Sparse | None = None,
 ) -> Flow[MemoryPage]:
     """One page of memories, or of those that a leg finds, newest first.
 
@@ -71,7 +71,7 @@ def _undated(
 
 
 def _readable_page(
-    ready: Ready, where: Node, limit: int, probe: Probe | None
+    ready: Ready, where: Node, limit: int, probe: Sparse | None
 ) -> Flow[tuple[list[Stored], list[Stored]]]:
     """Rows, and as many of the first of them as it takes for `limit` that can be read."""
     wanted = limit + 1
@@ -83,14 +83,15 @@ def _readable_page(
         wanted *= 2
 
 
-def _newest_rows(ready: Ready, where: Node, wanted: int, probe: Probe | None) -> Flow[list[Stored]]:
+def _newest_rows(ready: Ready, where: Node, wanted: int, probe: Sparse | None) -> Flow[list[Stored]]:
     key = metadata_key("created")
     if probe is None:
         rows, _ = yield from calls.scroll(ready.collection, where, limit=wanted, order_by=key)
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     most = yield from calls.count(ready.collection, where)
-    found = yield from calls.query(ready.collection, [newest_found(probe, where, max(most, 1), key, wanted)])
+    leg = VectorQuery(probe, max(most, 1), where)
+    found = yield from calls.query(ready.collection, [FusedQuery((leg,), NewestFirst("created"), wanted)])
     return [from_point(row) for row in found[0]]
 
 
@@ -232,16 +233,17 @@ def logs(
     probe = yield from _probe(searcher.ready, text)
     if probe is None:  # the words that are stored to compare mistyped ones with
         conditions.append(AnyOf("words", tuple(split(text))))
-    elif isinstance(probe.vector, Sparse) and not probe.vector.indices:
+    elif not probe.indices:
         return MemoryPage(())
     return (yield from newest(searcher.ready, scope, (LOG,), conditions, limit, after, probe))
 
 
-def _probe(ready: Ready, text: str) -> Flow[Probe | None]:
+def _probe(ready: Ready, text: str) -> Flow[Sparse | None]:
     """The words of a query as the lexical leg knows them; None where it can't be used."""
     try:
         if not ready.no_lexical:
-            return Probe("lexical", (yield Work(lambda: ready.sparse.embed_query(text))))
+            vector: Sparse = yield Work(lambda: ready.sparse.embed_query(text))
+            return vector
     except Exception as error:  # whatever a model raises, lines can be found without it
         _notes.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
     return None

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from twofold.engine import calls
-from twofold.engine.asking import Ask, Probe
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point
+from twofold.engine.requests import VectorQuery
 from twofold.errors import InvalidDocument
 from twofold.filters import All, HasVector, Not
 from twofold.flow import Flow, Renew
@@ -36,7 +36,6 @@ from twofold.memory.writing import (
     require,
     same_texts,
 )
-from twofold.ranking.fusion import resolve
 
 # --- `remember` and `update`: one memory at a time, or many ---
 
@@ -149,8 +148,8 @@ def _near(searcher: Searcher, keeper: Keeper, scope: Scope, each: Encoded) -> Fl
     floor = keeper.config.near_duplicate
     if floor is None or each.dense is None:
         return []
-    ask = Ask(resolve("auto"), (), scope.where(("memory",)), None)
-    request = ask.leg(Probe("dense", each.dense, floor), _NEAR, payload=True)
+    where = scope.where(("memory",))
+    request = VectorQuery(each.dense, _NEAR, where, score_threshold=floor, with_payload=True)
     answers = yield from calls.query(searcher.ready.collection, [request])
     found = [(from_point(point), point.score) for point in answers[0]]
     other = [(s, score) for s, score in found if s.metadata.get("content_hash") != each.item.content_hash]
