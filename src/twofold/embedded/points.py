@@ -229,20 +229,11 @@ def to_edge_condition(value: Any) -> Any:
 
 
 def _field(value: Any) -> Any:
-    tests: dict[str, Any] = {
-        "match": value.match and _match(value.match),
-        "range": value.range and _range(value.range),
-        "geo_bounding_box": value.geo_bounding_box and _box(value.geo_bounding_box),
-        "geo_radius": value.geo_radius and _radius(value.geo_radius),
-        "geo_polygon": value.geo_polygon and _polygon(value.geo_polygon),
-        "values_count": value.values_count and _values_count(value.values_count),
-        "is_empty": value.is_empty,
-        "is_null": value.is_null,
-    }
-    given = [(name, test) for name, test in tests.items() if test is not None]
-    if not given:
+    given = [(name, getattr(value, name, None)) for name in _FIELD_TESTS]
+    tests = [(name, _FIELD_TESTS[name](test)) for name, test in given if test is not None]
+    if not tests:
         raise BadRequest(f"The condition on {value.key!r} tests nothing: give it match=…, range=… or another test.")
-    parts: list[Any] = [edge.FieldCondition(value.key, **{name: test}) for name, test in given]
+    parts: list[Any] = [edge.FieldCondition(value.key, **{name: test}) for name, test in tests]
     # The engine looks at the first test only, so several become several conditions.
     return parts[0] if len(parts) == 1 else edge.Filter(must=parts)
 
@@ -265,23 +256,11 @@ def to_edge_geo_point(value: Any) -> edge.GeoPoint:
     return edge.GeoPoint(lon=value.lon, lat=value.lat)
 
 
-def _box(value: Any) -> edge.GeoBoundingBox:
-    return edge.GeoBoundingBox(to_edge_geo_point(value.top_left), to_edge_geo_point(value.bottom_right))
-
-
-def _radius(value: Any) -> edge.GeoRadius:
-    return edge.GeoRadius(to_edge_geo_point(value.center), value.radius)
-
-
 def _polygon(value: Any) -> edge.GeoPolygon:
     def ring(line: Any) -> list[edge.GeoPoint]:
         return [to_edge_geo_point(point) for point in line.points]
 
     return edge.GeoPolygon(ring(value.exterior), [ring(line) for line in value.interiors or []])
-
-
-def _values_count(value: Any) -> edge.ValuesCount:
-    return edge.ValuesCount(lt=value.lt, gt=value.gt, lte=value.lte, gte=value.gte)
 
 
 def _nested(value: Any) -> edge.NestedCondition:
@@ -320,6 +299,19 @@ _MATCHES: dict[str, Callable[[Any], Any]] = {
     "substring": edge.MatchSubstring,
     "any": edge.MatchAny,
     "except_": edge.MatchExcept,
+}
+
+_FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
+    "match": _match,
+    "range": _range,
+    "geo_bounding_box": lambda box: edge.GeoBoundingBox(
+        to_edge_geo_point(box.top_left), to_edge_geo_point(box.bottom_right)
+    ),
+    "geo_radius": lambda circle: edge.GeoRadius(to_edge_geo_point(circle.center), circle.radius),
+    "geo_polygon": _polygon,
+    "values_count": lambda count: edge.ValuesCount(lt=count.lt, gt=count.gt, lte=count.lte, gte=count.gte),
+    "is_empty": bool,
+    "is_null": bool,
 }
 
 _CONDITIONS: dict[str, Callable[[Any], Any]] = {

@@ -239,7 +239,7 @@ def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
         return self.session.serve(name, arguments(args, kwargs))
 
     async def async_method(self: AsyncEmbeddedClient, *args: Any, **kwargs: Any) -> Any:
-        return await self._run(self.session.serve, name, arguments(args, kwargs))
+        return await self._start(self.session.serve, name, arguments(args, kwargs))
 
     return functools.wraps(declared)(async_method if inspect.iscoroutinefunction(declared) else method)
 
@@ -247,18 +247,18 @@ def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
 # --- Clients ---
 
 
-class EmbeddedClient(QdrantClient):
-    """A QdrantClient whose server is a directory."""
+class _OverStore:
+    """What both clients have. Their base classes' constructors would open a store of local mode, or a connection."""
+
+    cloud_inference = False
+    local_inference_batch_size: int | None = None
 
     def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
-        # Not the base class': it would open a store of local mode, or a connection.
         self._options = {"path": os.fspath(path), "options": options or Options()}
         self.session = Session(path, options or Options())
-        self.cloud_inference = False
-        self.local_inference_batch_size = None
 
     @property
-    def _client(self) -> Any:  # type: ignore[override]
+    def _client(self) -> Any:
         """The store. langchain-qdrant and llama-index look here whether a client is one of local mode."""
         return self.session.store
 
@@ -279,8 +279,13 @@ class EmbeddedClient(QdrantClient):
         return DirectApi(self.session)
 
     def __del__(self) -> None:
+        # asyncio can't be relied on here; a store left open would stay locked for other processes.
         if hasattr(self, "session"):
             self.session.forget()
+
+
+class EmbeddedClient(_OverStore, QdrantClient):  # type: ignore[override]  # _client can only be read
+    """A QdrantClient whose server is a directory."""
 
     def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         """Let go of the store; the last client that does so closes it."""
@@ -299,23 +304,13 @@ class EmbeddedClient(QdrantClient):
         self.session.flush()
 
 
-class AsyncEmbeddedClient(AsyncQdrantClient):
+class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[override]
     """An AsyncQdrantClient whose server is a directory. Each call runs in a thread, so that the event loop goes on."""
 
     def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
-        self._options = {"path": os.fspath(path), "options": options or Options()}
-        self.session = Session(path, options or Options())
-        self.cloud_inference = False
-        self.local_inference_batch_size = None
+        super().__init__(path, options)
         self._threads: ThreadPoolExecutor | None = _new_threads()
         self._pid = os.getpid()
-
-    _client, store, init_options = EmbeddedClient._client, EmbeddedClient.store, EmbeddedClient.init_options
-
-    def __del__(self) -> None:
-        # asyncio can't be relied on here; a store left open would stay locked for other processes.
-        if hasattr(self, "session"):
-            self.session.forget()
 
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         """As EmbeddedClient.close."""
@@ -327,15 +322,12 @@ class AsyncEmbeddedClient(AsyncQdrantClient):
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
-        done: bool = await self._run(self.session.optimize, collection_name, progress)
+        done: bool = await self._start(self.session.optimize, collection_name, progress)
         return done
 
     async def flush(self) -> None:
         """As EmbeddedClient.flush."""
-        await self._run(self.session.flush)
-
-    async def _run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await self._start(function, *args)
+        await self._start(self.session.flush)
 
     def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work

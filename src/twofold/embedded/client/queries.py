@@ -151,13 +151,9 @@ def _check(value: Any, prefetches: list[Any]) -> None:
             raise BadRequest("Fusion needs prefetches to fuse: pass prefetch=[…].")
         if value.using:
             raise BadRequest("Fusion queries cannot be combined with the 'using' field.")
-        _check_weights(query, len(prefetches))
-
-
-def _check_weights(query: models.FusionQuery | models.RrfQuery, count: int) -> None:
-    weights = query.rrf.weights if isinstance(query, models.RrfQuery) else None
-    if weights is not None and len(weights) != count:
-        raise BadRequest(f"{len(weights)} RRF weights for {count} prefetches: give one weight to each.")
+        weights = query.rrf.weights if isinstance(query, models.RrfQuery) else None
+        if weights is not None and len(weights) != len(prefetches):
+            raise BadRequest(f"{len(weights)} RRF weights for {len(prefetches)} prefetches: give one weight to each.")
 
 
 # --- What to score by ---
@@ -312,24 +308,13 @@ def _some(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
 
 
 def _div(value: models.DivParams) -> Any:
-    left, right = to_edge_expression(value.left), to_edge_expression(value.right)
-    return _Expression.Div(left, right, value.by_zero_default)
-
-
-def _pow(value: models.PowParams) -> Any:
-    return _Expression.Pow(to_edge_expression(value.base), to_edge_expression(value.exponent))
+    return _Expression.Div(to_edge_expression(value.left), to_edge_expression(value.right), value.by_zero_default)
 
 
 def _decay(kind: Any, value: models.DecayParamsExpression) -> Any:
     target = None if value.target is None else to_edge_expression(value.target)
     return _Expression.Decay(kind, to_edge_expression(value.x), target, value.midpoint, value.scale)
 
-
-def _distance(value: models.GeoDistanceParams) -> Any:
-    return _Expression.GeoDistance(to_edge_geo_point(value.origin), value.to)
-
-
-_one = to_edge_expression
 
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
     float: _Expression.Constant,
@@ -339,16 +324,18 @@ _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
     models.SumExpression: lambda value: _Expression.Sum(_all(value.sum)),
     models.MaxExpression: lambda value: _some(_Expression.Max, value.max),
     models.MinExpression: lambda value: _some(_Expression.Min, value.min),
-    models.NegExpression: lambda value: _Expression.Neg(_one(value.neg)),
-    models.AbsExpression: lambda value: _Expression.Abs(_one(value.abs)),
-    models.SqrtExpression: lambda value: _Expression.Sqrt(_one(value.sqrt)),
-    models.ExpExpression: lambda value: _Expression.Exp(_one(value.exp)),
-    models.Log10Expression: lambda value: _Expression.Log10(_one(value.log10)),
-    models.LnExpression: lambda value: _Expression.Ln(_one(value.ln)),
-    models.AcoshExpression: lambda value: _Expression.Acosh(_one(value.acosh)),
+    models.NegExpression: lambda value: _Expression.Neg(to_edge_expression(value.neg)),
+    models.AbsExpression: lambda value: _Expression.Abs(to_edge_expression(value.abs)),
+    models.SqrtExpression: lambda value: _Expression.Sqrt(to_edge_expression(value.sqrt)),
+    models.ExpExpression: lambda value: _Expression.Exp(to_edge_expression(value.exp)),
+    models.Log10Expression: lambda value: _Expression.Log10(to_edge_expression(value.log10)),
+    models.LnExpression: lambda value: _Expression.Ln(to_edge_expression(value.ln)),
+    models.AcoshExpression: lambda value: _Expression.Acosh(to_edge_expression(value.acosh)),
     models.DivExpression: lambda value: _div(value.div),
-    models.PowExpression: lambda value: _pow(value.pow),
-    models.GeoDistance: lambda value: _distance(value.geo_distance),
+    models.PowExpression: lambda value: _Expression.Pow(*_all([value.pow.base, value.pow.exponent])),
+    models.GeoDistance: lambda value: _Expression.GeoDistance(
+        to_edge_geo_point(value.geo_distance.origin), value.geo_distance.to
+    ),
     models.DatetimeExpression: lambda value: _Expression.Datetime(value.datetime),
     models.DatetimeKeyExpression: lambda value: _Expression.DatetimeKey(value.datetime_key),
     models.LinDecayExpression: lambda value: _decay(edge.DecayKind.Lin, value.lin_decay),
@@ -378,26 +365,16 @@ _QUERIES: dict[type, Callable[[Any, Scope], Any]] = {
 def to_edge_params(value: models.SearchParams | None) -> edge.SearchParams | None:
     if value is None:
         return None
+    quantization: Any = value.quantization
+    acorn: Any = value.acorn
+    idf = value.idf
     return edge.SearchParams(
         hnsw_ef=value.hnsw_ef,
         exact=bool(value.exact),
         indexed_only=bool(value.indexed_only),
-        quantization=_quantization(value.quantization),
-        acorn=_acorn(value.acorn),
-        idf=_idf(value.idf),
+        quantization=quantization
+        and edge.QuantizationSearchParams(bool(quantization.ignore), quantization.rescore, quantization.oversampling),
+        acorn=acorn and edge.AcornSearchParams(bool(acorn.enable), acorn.max_selectivity),
+        # `IdfScope.GLOBAL` is the default, the whole collection.
+        idf=edge.IdfParams(to_filter(idf.corpus)) if isinstance(idf, models.IdfCorpusParams) else None,
     )
-
-
-def _quantization(value: models.QuantizationSearchParams | None) -> edge.QuantizationSearchParams | None:
-    if value is None:
-        return None
-    return edge.QuantizationSearchParams(bool(value.ignore), value.rescore, value.oversampling)
-
-
-def _acorn(value: models.AcornSearchParams | None) -> edge.AcornSearchParams | None:
-    return None if value is None else edge.AcornSearchParams(bool(value.enable), value.max_selectivity)
-
-
-def _idf(value: models.IdfParams | None) -> edge.IdfParams | None:
-    """`IdfScope.GLOBAL` is the default, the whole collection."""
-    return edge.IdfParams(to_filter(value.corpus)) if isinstance(value, models.IdfCorpusParams) else None
