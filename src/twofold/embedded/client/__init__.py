@@ -272,12 +272,6 @@ class _OverStore:
         """What this client was made with."""
         return self._options
 
-    @property
-    def backend(self) -> Any:
-        from twofold.embedded.api.direct import DirectApi
-
-        return DirectApi(self.session)
-
     def __del__(self) -> None:
         # asyncio can't be relied on here; a store left open would stay locked for other processes.
         if hasattr(self, "session"):
