@@ -42,7 +42,18 @@ settings.load_profile("twofold")
 
 
 # Left out by `make quick` as a whole: processes, notebooks, servers, and frameworks that take seconds to import.
-SLOW = ("agents", "docs", "eval", "kit", "llamaindex", "mcp", "test_benchmarks.py", "test_one_ranking.py")
+SLOW = (
+    "agents",
+    "docs",
+    "eval",
+    "kit",
+    "langchain",
+    "langgraph",
+    "llamaindex",
+    "mcp",
+    "test_benchmarks.py",
+    "test_one_ranking.py",
+)
 # The engine and style that `make quick` keeps of a test that runs on all of them, by the names that the fixtures use.
 _KEPT = ("memory-sync", "embedded-sync", "embedded", "sync", "blocking")
 _ENGINE_AND_STYLE = re.compile(
