@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.faces import ENGINES, STYLES, Face, open_face
+from tests.faces import ENGINES, STYLES, Face, Pauses, open_face
 from twofold.testing import HashEmbedding
 
 TESTS = Path(__file__).parent
@@ -133,3 +133,9 @@ def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     yield opener
     for face in faces:
         face.shut()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    """The pauses between the tries of a request, which take no time."""
+    return Pauses(monkeypatch)

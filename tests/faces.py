@@ -1,16 +1,18 @@
-"""One test, every engine, blocking and awaited: a face looks the same whatever is behind it."""
+"""One test, every engine, blocking and awaited: a face looks the same whatever is behind it. And no waiting."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import os
+import time
 import uuid
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from tests.kit.rest import RestServer
@@ -85,3 +87,33 @@ def open_face(engine: str, style: str, folder: Path, collection: str, arguments:
         collection = f"{collection}-{uuid.uuid4().hex}"
     opening = HybridIndex.aopen if style == "async" else HybridIndex.open
     return Face(lambda: opening(arguments.pop("location", location), collection, **arguments), style)
+
+
+# Half of the first pause between tries: so much is left of it when chance takes the most away.
+_SHORTEST_PAUSE_SECONDS = 0.05
+
+
+class Pauses:
+    """Stands in for sleeping: puts down for how long, and calls `meanwhile` in the second pause."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[float] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+        self._sleep, self._asleep = time.sleep, asyncio.sleep
+        monkeypatch.setattr(time, "sleep", self._pause)
+        monkeypatch.setattr(asyncio, "sleep", self._apause)
+
+    def _pause(self, seconds: float) -> None:
+        if seconds < _SHORTEST_PAUSE_SECONDS:  # somebody else's, such as the store's
+            return self._sleep(seconds)
+        return self._take(seconds)
+
+    async def _apause(self, seconds: float, result: Any = None) -> Any:
+        if seconds < _SHORTEST_PAUSE_SECONDS:
+            return await self._asleep(seconds, result)
+        return self._take(seconds)
+
+    def _take(self, seconds: float) -> None:
+        self.taken.append(seconds)
+        if len(self.taken) == 2:
+            self.meanwhile()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 
-from tests.faces import Face
+from tests.faces import Face, Pauses
 from twofold import (
     BM25,
     CollectionMismatch,
@@ -235,12 +235,12 @@ def test_server_options_are_for_servers(arguments: dict[str, Any]) -> None:
         HybridIndex.open(":memory:", dense=HashEmbedding(), **arguments)
 
 
-def test_a_server_that_is_not_there_is_said_plainly() -> None:
+def test_a_server_that_is_not_there_is_said_plainly(pauses: Pauses) -> None:
     with pytest.raises(EngineUnavailable, match=r"http://127.0.0.1:9 does not answer") as caught:
-        HybridIndex.open("http://127.0.0.1:9", dense=HashEmbedding(), timeout=2)
+        HybridIndex.open("http://127.0.0.1:9", dense=HashEmbedding(), timeout=60)
     assert caught.value.operation == "version"
     with pytest.raises(EngineUnavailable, match="Is the server running"):
-        asyncio.run(HybridIndex.aopen("http://127.0.0.1:9", dense=HashEmbedding(), timeout=2))
+        asyncio.run(HybridIndex.aopen("http://127.0.0.1:9", dense=HashEmbedding(), timeout=60))
 
 
 def test_a_closed_index_says_so(open_index: Opener) -> None:
@@ -341,17 +341,18 @@ def test_a_timeout_is_a_number_of_seconds(timeout: Any) -> None:
 
 
 async def test_opening_with_a_slow_model_does_not_block_the_event_loop() -> None:
+    go_on = threading.Event()
+
     class Slow(HashEmbedding):
         def embed_query(self, text: str) -> list[float]:
-            time.sleep(0.5)
+            assert go_on.wait(60)
             return super().embed_query(text)
 
     opening = asyncio.create_task(HybridIndex.aopen(":memory:", dense=Slow()))
-    beats = 0
-    while not opening.done():
+    for _ in range(5):
         await asyncio.sleep(0.02)
-        beats += 1
-    assert beats >= 5
+        assert not opening.done()
+    go_on.set()
     (await opening).close()
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.faces import Face
+from tests.faces import Face, Pauses
 from tests.kit.process import RestProcess
 from tests.kit.rest import RestServer
 from twofold import (
@@ -41,7 +41,6 @@ HASTY = 1.2
 GRACE = 60.0
 # Longer than any deadline: told to come back so late, a call gives up at once.
 NEVER = 3600
-SHORTEST_PAUSE = 0.05  # half of the first pause: so much is left of it when chance takes the most away
 
 
 @pytest.fixture
@@ -69,38 +68,6 @@ def hasty(request: pytest.FixtureRequest, index: Face, server: RestServer) -> It
     yield face
     server.faults.clear()
     face.shut()
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
-    """The pauses between tries, which take no time."""
-    return Pauses(monkeypatch)
-
-
-class Pauses:
-    """Stands in for sleeping: puts down for how long, and calls `meanwhile` in the second pause."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.taken: list[float] = []
-        self.meanwhile: Callable[[], object] = lambda: None
-        self._sleep, self._asleep = time.sleep, asyncio.sleep
-        monkeypatch.setattr(time, "sleep", self._pause)
-        monkeypatch.setattr(asyncio, "sleep", self._apause)
-
-    def _pause(self, seconds: float) -> None:
-        if seconds < SHORTEST_PAUSE:  # somebody else's, such as the store's
-            return self._sleep(seconds)
-        return self._take(seconds)
-
-    async def _apause(self, seconds: float, result: Any = None) -> Any:
-        if seconds < SHORTEST_PAUSE:
-            return await self._asleep(seconds, result)
-        return self._take(seconds)
-
-    def _take(self, seconds: float) -> None:
-        self.taken.append(seconds)
-        if len(self.taken) == 2:
-            self.meanwhile()
 
 
 def _open(url: str, style: str, timeout: float) -> Face:
