@@ -93,6 +93,7 @@ $(VENV)/.runtime: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py
 	@echo "installing twofold, its embedding model and the development tools into $(VENV)"
 	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
+	@$(PIP) install --no-compile --no-deps --upgrade --target $(VENV)/qdrant-client-1.16 'qdrant-client==1.16.*'
 	@touch $(VENV)/.runtime $@
 
 # The model is not in git: install again if something (git clean) took it away.

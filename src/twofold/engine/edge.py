@@ -44,7 +44,7 @@ from twofold.flow import Call
 from twofold.ranking import expressions as ex
 
 _CAPABILITIES = Capabilities(versioned=False, indexes=True, threads=True, optimizes=True, at_hand=True)
-_MAX_CACHED_FORMULAS = 512
+_MAX_CONVERTED = 512
 _HALF = 0.5
 
 
@@ -315,27 +315,44 @@ def _fusion(how: NativeFusion) -> Any:
 # --- Formulas in the engine's form ---
 
 
-# By identity, since a rule that is fixed is one value that is met again and again; by equality True would be 1. The
-# formula is kept beside its form, so that no other one gets its id.
-_formulas: dict[int, tuple[ex.Formula, edge.Formula]] = {}
+# What is fixed in a rule is one value that is met again and again, and the engine copies every part of a formula into
+# the whole: so each is converted once. By identity, because by equality True would be 1; the value is kept beside its
+# form, so that no other one gets its id.
+_converted: dict[int, tuple[Any, Any, dict[str, Any]]] = {}
+
+
+def _convert_once(value: Any, convert: Callable[[Any, dict[str, Any]], Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """A value, its form, and the defaults that it needs."""
+    known = _converted.get(id(value))
+    if known is None:
+        defaults: dict[str, Any] = {}
+        known = (value, convert(value, defaults), defaults)
+        if len(_converted) >= _MAX_CONVERTED:
+            _converted.clear()
+        _converted[id(value)] = known
+    return known
 
 
 def _formula(formula: ex.Formula) -> edge.Formula:
-    known = _formulas.get(id(formula))
-    if known is not None:
-        return known[1]
-    defaults: dict[str, Any] = {f"$score[{leg}]": score for leg, score in enumerate(formula.missing)}
-    made = edge.Formula(_expression(formula.expression, defaults), defaults)
-    if len(_formulas) >= _MAX_CACHED_FORMULAS:
-        _formulas.clear()
-    _formulas[id(formula)] = (formula, made)
+    made: edge.Formula = _convert_once(formula, _new_formula)[1]
     return made
+
+
+def _new_formula(formula: ex.Formula, defaults: dict[str, Any]) -> edge.Formula:
+    defaults.update({f"$score[{leg}]": score for leg, score in enumerate(formula.missing)})
+    return edge.Formula(_expression(formula.expression, defaults), defaults)
 
 
 def _expression(value: ex.Expression, defaults: dict[str, Any]) -> Any:
     """One node of a formula; what it looks up in the payload leaves its default behind."""
     convert = _EXPRESSIONS.get(type(value))
-    return edge.Expression.Constant(float(value)) if convert is None else convert(value, defaults)  # type: ignore[arg-type]
+    if convert is None:
+        return edge.Expression.Constant(float(value))  # type: ignore[arg-type]
+    if not isinstance(value, (ex.Sum, ex.Product)):
+        return convert(value, defaults)
+    _, made, own = _convert_once(value, convert)
+    defaults.update(own)
+    return made
 
 
 def _field(value: ex.FieldValue, defaults: dict[str, Any]) -> Any:
