@@ -20,7 +20,7 @@ from twofold.engine import calls
 from twofold.engine.layout import DENSE, Found, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
-from twofold.filters import All, Either, Node, TextContains
+from twofold.filters import All, Either, HasPoint, Node, TextContains
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.queries import EncodedLeg, Query, QueryEncoder, check_vector
@@ -61,7 +61,10 @@ class _Plan:
     legs: Sequence[EncodedLeg]
     native: EngineFusion | None
     """How the engine fuses; None if we do."""
-    floor: Floor | None
+    needs_cosine: Floor | None
+    """A floor that gives a second chance by cosine, where the answers themselves don't tell cosines."""
+    brings_vectors: bool
+    """The cosines are computed here, from vectors that come with the hits; otherwise the engine is asked for them."""
 
 
 class Searcher:
@@ -157,7 +160,9 @@ class Searcher:
         names = tuple(leg.name for leg in legs)
         terms = next((leg.terms for leg in legs if leg.name == "lexical"), 1)
         native = ranker.native(names, terms) if query.config.native and len(set(names)) == 2 else None
-        plan = _Plan(query, ranker, legs, native, ranker.floor("hybrid"))
+        floor = ranker.floor("hybrid") if native is not None and not query.explain else None
+        needs_cosine = floor if floor is not None and floor.cosine is not None else None
+        plan = _Plan(query, ranker, legs, native, needs_cosine, bool(needs_cosine) and not self.ready.engine.at_hand)
         try:
             return (yield from self._ask(plan, spare))
         except EngineUnavailable:
@@ -166,7 +171,7 @@ class Searcher:
             if native is None or not ranker.reads_payload:
                 raise
             # On some engines one row with a text where a signal wants a number fails the whole formula.
-            return (yield from self._ask(replace(plan, native=None), spare))
+            return (yield from self._ask(replace(plan, native=None, needs_cosine=None, brings_vectors=False), spare))
 
     def _ask(self, plan: _Plan, spare: int) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
         """One batch for all depths; what a deeper one adds comes after what is already there."""
@@ -186,13 +191,15 @@ class Searcher:
             if len(candidates) != wanted or wanted >= everything or candidates[need - 1].tie != candidates[-1].tie:
                 break
             # The cut goes through a tie longer than the spare rows: only the whole list tells whose ids come first.
+        if plan.needs_cosine is not None and not plan.brings_vectors:
+            candidates = yield from self._with_cosines(plan, plan.needs_cosine, candidates)
         return candidates, brought
 
     def _requests(self, plan: _Plan, depth: int, limit: int) -> list[EngineQuery]:
         """One request for each leg, or one in which the engine fuses them.
 
         To explain the latter, both legs travel in the same batch, ids and scores only. Where a floor gives a second
-        chance by cosine, the hits' vectors come along.
+        chance by cosine, the hits' vectors come along, unless the engine is so near that it can be asked for cosines.
         """
         query = plan.query
         if plan.native is None:  # with nothing to fuse, no more than is shown
@@ -201,8 +208,7 @@ class Searcher:
             return [self.leg_request(query, leg, depth, limit=most, payload=True) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
         payload = PayloadWithout(query.hidden_fields) if query.hidden_fields else True
-        judges = plan.floor is not None and plan.floor.cosine is not None and not query.explain
-        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload, with_dense=judges)
+        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload, with_dense=plan.brings_vectors)
         return [fused, *legs] if query.explain else [fused]
 
     def leg_request(
@@ -221,6 +227,17 @@ class Searcher:
             idf_corpus=query.idf_corpus if leg.name == "lexical" and self.ready.corpus_idf else None,
             with_payload=payload,
         )
+
+    def _with_cosines(self, plan: _Plan, floor: Floor, candidates: list[Candidate]) -> Flow[list[Candidate]]:
+        """The candidates; those with a low score know how near in meaning they are, if that is near enough."""
+        low = tuple(each.row.point for each in candidates if each.score < floor.score)
+        if not low:
+            return candidates
+        dense = next(leg.vector for leg in plan.legs if leg.name == "dense")
+        request = VectorQuery(dense, len(low), HasPoint(low), floor.cosine, exact=self.ready.engine.indexes)
+        answers = yield from calls.query(self.ready.collection, [request])
+        near: dict[str, dict[LegName, Place]] = {str(each.id): {"dense": Place(each.score, 0)} for each in answers[0]}
+        return [each._replace(places=near.get(each.row.point, each.places)) for each in candidates]
 
     # --- when no leg finds anything ------------------------------------------------------------
 
@@ -304,9 +321,10 @@ def _read(plan: _Plan, answers: Sequence[Sequence[Found]]) -> tuple[list[Candida
             for row, score in settled
         ]
         return explained, legs
-    if plan.floor is None or plan.floor.cosine is None:
+    if not plan.brings_vectors or plan.needs_cosine is None:
         return [Candidate(row, score, score) for row, score in settled], ()
-    near = _cosines(plan, [point for point in points if point.score < plan.floor.score])
+    low = plan.needs_cosine.score
+    near = _cosines(plan, [point for point in points if point.score < low])
     return [Candidate(row, score, score, near.get(row.point, {})) for row, score in settled], ()
 
 
