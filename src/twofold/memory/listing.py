@@ -94,7 +94,7 @@ def newest(
     after: str | None,
     words: Sparse | None = None,
 ) -> Flow[MemoryPage]:
-    """One page of memories, or of those that a leg finds, newest first.
+    """One page of memories, or of those that have some of the words, newest first.
 
     Rows that can't be read are named, and take no place.
     """
@@ -131,9 +131,9 @@ def _readable_page(
 
 
 def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> Flow[list[Stored]]:
-    collection, key = view.ready.collection, metadata_key("created")
+    collection = view.ready.collection
     if words is None:
-        rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=key)
+        rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=metadata_key("created"))
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     matching = yield from calls.count(collection, where)
@@ -231,15 +231,15 @@ def logs(
         raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
     _check_limit(limit)
     text, _ = clean_query(query, view.store.search.max_query_chars)
-    vector = yield from _sparse_vector(view, text)
-    if vector is None:  # the words that are stored to compare mistyped ones with
+    words = yield from _words_of(view, text)
+    if words is None:  # the words that are stored to compare mistyped ones with
         return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
-    if not vector.indices:
+    if not words.indices:
         return MemoryPage(())
-    return (yield from newest(view, (LOG,), wanted, limit, after, vector))
+    return (yield from newest(view, (LOG,), wanted, limit, after, words))
 
 
-def _sparse_vector(view: View, text: str) -> Flow[Sparse | None]:
+def _words_of(view: View, text: str) -> Flow[Sparse | None]:
     """The words of a query as the lexical leg knows them; None where it can't be used."""
     ready = view.ready
     try:
