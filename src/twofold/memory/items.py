@@ -490,6 +490,14 @@ class Screen:
         return reason
 
 
+def read_rows(rows: Iterable[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
+    """The memories that rows are, and what is wrong with those that can't be read."""
+    screen = Screen()
+    checked = [(row, screen(row)) for row in rows]
+    problems = tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
+    return list(screen.items.values()), problems
+
+
 def to_item(stored: Stored) -> MemoryItem:
     """A row as a memory; raises `Unreadable` if a field is not what it should be."""
     try:

@@ -32,6 +32,7 @@ from twofold.memory.items import (
     condition,
     damage,
     is_memory_id,
+    read_rows,
     to_item,
     words_in,
 )
@@ -40,7 +41,6 @@ from twofold.memory.recall import Recall, between, conditions, moment, recall
 from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, readable, require
 from twofold.memory.state import View
 from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
-from twofold.results import Problem
 from twofold.text import clean_query
 
 logger = logging.getLogger("twofold.memory")
@@ -107,7 +107,7 @@ def newest(
     if after is None:  # rows without a date, which an engine leaves out where it goes by the date
         no_date = Not(Between("created", gte=_EARLIEST))
         undated = yield from all_rows(view.ready, view.scope.where(shelves, *wanted, no_date))
-    items, problems = _split_readable([*page, *undated])
+    items, problems = read_rows([*page, *undated])
     more = _cursor(page, last, seen) if len(rows) > len(page) else None
     return MemoryPage(tuple(sorted(items, key=_newest_first)), more, problems)
 
@@ -144,13 +144,6 @@ def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> 
 
 def _newest_first(item: MemoryItem) -> tuple[float, str]:
     return (-item.created.timestamp() if item.created else 0.0, item.id)
-
-
-def _split_readable(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
-    """Rows that can be read, and what is wrong with the others."""
-    checked = [(row, damage(row)) for row in rows]
-    items = [to_item(row) for row, reason in checked if reason is None]
-    return items, tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
 
 
 def _cursor(page: Sequence[Stored], before: datetime | None, seen: Sequence[str]) -> str:
@@ -202,7 +195,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
         trust=dict(tables["trust"]),
         without_meaning=lacking[DENSE],
         without_words=lacking[SPARSE],
-        problems=_split_readable(rows)[1],
+        problems=read_rows(rows)[1],
     )
 
 

@@ -36,6 +36,7 @@ from twofold.memory.items import (
     check_ids,
     content_hash,
     damage,
+    read_rows,
     to_item,
     to_record,
 )
@@ -205,7 +206,7 @@ def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str
     conditions = [texts, Not(Present("order")), *scope.exactly("agent", "session")]
     where = scope.where(MEMORIES, *conditions)
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=4 * len(hashes) + 16)
-    items = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
+    items, _ = read_rows(map(from_point, rows))
     return {item.content_hash: item for item in sorted(items, key=lambda item: item.superseded_by is None)}
 
 
