@@ -1,4 +1,4 @@
-"""Settings of a memory, validated once; those of the environment are read when it is opened."""
+"""Settings of a memory: their defaults, what is in force when it is opened, and what can be changed afterwards."""
 
 from __future__ import annotations
 
@@ -122,32 +122,17 @@ class MemoryConfig(BaseModel):
         return Recency(self.recency, self.recency_decay, self.recency_share)
 
 
-SETTLED = ("fields", "category_weight", "tags_weight", "typos")
-"""What decides which words are stored with a memory, or are read from all of them once: not to be changed later."""
-
-
-def changed(config: MemoryConfig, changes: Mapping[str, Any]) -> MemoryConfig:
-    """Other settings for a memory that is open. Nothing else counts as set that wasn't."""
-    for name in SETTLED:
-        if name in changes:
-            raise ConfigError(f"{name} decides what is stored: give it to Memory.open, and store the memories anew")
-    own = {name: getattr(config, name) for name in config.model_fields_set}
-    try:
-        return MemoryConfig(**{**own, **changes})
-    except ValidationError as error:
-        wrong = "; ".join(f"{each['loc'][0]}: {each['msg']}, got {each['input']!r}" for each in error.errors())
-        raise ConfigError(f"{wrong}: use {', '.join(MemoryConfig.model_fields)}") from error
-
-
-KINDS = ("memories", "knowledge")
-KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
-"""What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
-
-
 def _reasons(error: ValidationError) -> str:
     """What is wrong with which setting."""
     told = error.errors(include_url=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}" for each in told)
+
+
+# --- What is in force when a memory is opened ---
+
+KINDS = ("memories", "knowledge")
+KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
+"""What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
 
 
 def settle(
@@ -165,23 +150,28 @@ def settle(
 
 def settle_config(given: MemoryConfig | None, preset: Mapping[str, Any]) -> MemoryConfig:
     """What was given in code, then the environment, then the preset, then the defaults."""
-    own = {} if given is None else {name: getattr(given, name) for name in given.model_fields_set}
-    around = from_environment(os.environ)
-    settled = MemoryConfig(**{**preset, **around, **own})
-    if "alpha" in around and "alpha" not in own:
+    own = {} if given is None else _given(given)
+    environment = from_environment(os.environ)
+    settled = MemoryConfig(**{**preset, **environment, **own})
+    if "alpha" in environment and "alpha" not in own:
         settled._alpha_from = "the environment"
     return settled
+
+
+def _given(config: MemoryConfig) -> dict[str, Any]:
+    """The settings that somebody made, without those that are defaults."""
+    return {name: getattr(config, name) for name in config.model_fields_set}
 
 
 def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     """The settings that the environment makes; a wrong one says which variable it stands in."""
     named = {f"{_PREFIX}{field.upper()}": field for field in MemoryConfig.model_fields}
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for variable, field in {**_ALIASES, **named}.items():  # our own name goes last, and wins
         value = variables.get(variable, "").strip()
         if value:
-            found[field] = _checked(variable, field, value)
-    return found
+            settings[field] = _checked(variable, field, value)
+    return settings
 
 
 def _checked(variable: str, field: str, value: str) -> Any:
@@ -198,3 +188,17 @@ def _parsed(value: str) -> Any:
     if value.lower() == "none":
         return None
     return json.loads(value) if value[0] in "[{" else value
+
+
+# --- Other settings for a memory that is open ---
+
+SETTLED = ("fields", "category_weight", "tags_weight", "typos")
+"""What decides which words are stored with a memory, or are read from all of them once: not to be changed later."""
+
+
+def changed(config: MemoryConfig, changes: Mapping[str, Any]) -> MemoryConfig:
+    """The same settings but for the changes; what was left at its default still is."""
+    for name in SETTLED:
+        if name in changes:
+            raise ConfigError(f"{name} decides what is stored: give it to Memory.open, and store the memories anew")
+    return MemoryConfig(**{**_given(config), **changes})

@@ -150,7 +150,7 @@ def _read_texts(value: Any, name: str) -> tuple[str, ...]:
     return values
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """What values a field has: how a caller's is checked, how a stored one is read, and how it is written."""
 
     check: Callable[[Any, str], Any]
@@ -160,14 +160,14 @@ class Kind(NamedTuple):
     write: Callable[[Any], Any] = lambda value: value
 
 
-TEXT = Kind(_check_text, lambda value, name: _typed(value, name, str))
-TRUST_LEVEL = Kind(lambda value, _: check_trust(value, InvalidDocument), TEXT.read)
-TAGS = Kind(as_tags, _read_texts, list)
-MAPPING = Kind(_check_mapping, lambda value, name: _typed(value, name, dict), dict)
-FLAG = Kind(_check_flag, lambda value, name: _typed(value, name, bool))
-SHARE = Kind(_check_share, lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1), float)
-COUNT = Kind(_check_count, lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER))
-MOMENT = Kind(
+TEXT = FieldKind(_check_text, lambda value, name: _typed(value, name, str))
+TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), TEXT.read)
+TAGS = FieldKind(as_tags, _read_texts, list)
+MAPPING = FieldKind(_check_mapping, lambda value, name: _typed(value, name, dict), dict)
+FLAG = FieldKind(_check_flag, lambda value, name: _typed(value, name, bool))
+SHARE = FieldKind(_check_share, lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1), float)
+COUNT = FieldKind(_check_count, lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER))
+MOMENT = FieldKind(
     as_moment,
     lambda value, name: as_moment(_typed(value, name, str), name),
     lambda moment: iso(moment.astimezone(timezone.utc)),
@@ -186,7 +186,7 @@ class MemoryField:
     """One field of a memory, besides its id and its text."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     accepted_by: tuple[Method, ...] = ()
     """The methods that callers can give it to; Twofold itself sets the others."""
     index: str | None = None
@@ -488,6 +488,14 @@ class Screen:
             except Unreadable as error:
                 return str(error)
         return reason
+
+
+def read_rows(rows: Iterable[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
+    """The memories that rows are, and what is wrong with those that can't be read."""
+    screen = Screen()
+    checked = [(row, screen(row)) for row in rows]
+    problems = tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
+    return list(screen.items.values()), problems
 
 
 def to_item(stored: Stored) -> MemoryItem:

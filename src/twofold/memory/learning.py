@@ -26,13 +26,13 @@ from twofold.memory.config import MemoryConfig
 from twofold.memory.items import check_id, is_memory_id
 from twofold.memory.recall import MEASURED, Recall, adaptive, adapts, has_floor, learnable, recall
 from twofold.memory.scope import MEMORIES, Scope, all_rows, find, require
-from twofold.memory.state import Learned, View, has_learned, learned_row_id
+from twofold.memory.state import Learned, View, learned_row_id
 from twofold.ranking.tuning import Pair
 from twofold.results import Explanation
 
 log = logging.getLogger("twofold.memory")
 
-Row = npt.NDArray[np.float64]
+Features = npt.NDArray[np.float64]
 """(meaning, words, tags, freshness, everything else) of a memory that a query finds; or many such rows."""
 Weights = tuple[float, float, float]
 """Alpha, the weight of tags, and the share of recency."""
@@ -101,7 +101,7 @@ def _read(row: Stored) -> Judgement | None:
 def learn(view: View) -> Flow[Learned | None]:
     """Find the settings that fit the feedback, and keep them. None if there is no feedback to learn from."""
     judgements = yield from _judgements(view)
-    pairs: list[tuple[Row, Row, float]] = []
+    pairs: list[tuple[Features, Features, float]] = []
     used = 0
     for query in dict.fromkeys(judgement.query for judgement in judgements):
         yield Renew()
@@ -120,14 +120,14 @@ def learn(view: View) -> Flow[Learned | None]:
     return result
 
 
-def _found_rows(view: View, query: str) -> Flow[dict[str, Row]]:
+def _found_rows(view: View, query: str) -> Flow[dict[str, Features]]:
     """What a query finds, as numbers."""
     request = Recall(query, k=RESULTS_SEEN, alpha=_NEUTRAL_ALPHA, min_score=-1.0, explain=True, learned=False)
     result = yield from recall(view.searcher, view.store, view.scope, request)
     return {hit.id: _row(hit.explanation, view.config) for hit in result if hit.explanation}
 
 
-def _row(why: Explanation, config: MemoryConfig) -> Row:
+def _row(why: Explanation, config: MemoryConfig) -> Features:
     """A memory as numbers, freed from the weights that it was found with."""
     tags = why.tag_boost / (_NEUTRAL_ALPHA * config.tag_weight) if config.tag_weight else 0.0
     share = config.recency_share if config.recency == "soft" and config.recency_decay else 0.0
@@ -136,7 +136,7 @@ def _row(why: Explanation, config: MemoryConfig) -> Row:
     return np.array([why.semantic_part / _NEUTRAL_ALPHA, why.lexical_part / _NEUTRAL_ALPHA, tags, fresh, rest])
 
 
-def _pairs(rows: Mapping[str, Row], useful: Mapping[str, bool]) -> list[tuple[Row, Row, float]]:
+def _pairs(rows: Mapping[str, Features], useful: Mapping[str, bool]) -> list[tuple[Features, Features, float]]:
     """(what should be ahead, what should be behind, how much that says) among what a query finds."""
     good = [rows[i] for i, said in useful.items() if said and i in rows]
     bad = [rows[i] for i, said in useful.items() if not said and i in rows]
@@ -171,7 +171,7 @@ def _alpha_range(view: View, usual: float) -> tuple[float, float]:
 
 
 def fit(
-    pairs: Sequence[tuple[Row, Row, float]],
+    pairs: Sequence[tuple[Features, Features, float]],
     default: Weights,
     judgements: int,
     alpha_range: tuple[float, float] = (0.0, 1.0),
@@ -189,21 +189,21 @@ def fit(
     return Learned(*kept, judgements=judgements, before=before, after=share)
 
 
-def _scores(rows: Row, settings: Weights) -> Row:
+def _scores(rows: Features, settings: Weights) -> Features:
     alpha, tag_weight, share = settings
     meaning, words, tags, fresh, rest = rows.T
     base = alpha * meaning + (1 - alpha) * (words + tag_weight * tags)
     return np.asarray(base * (1 - share + share * fresh) * rest)
 
 
-def _fitness(ahead: Row, behind: Row, weights: Row, settings: Weights, default: Weights) -> float:
+def _fitness(ahead: Features, behind: Features, weights: Features, settings: Weights, default: Weights) -> float:
     """How likely the judgements are; of equals, what lies nearer to the defaults."""
     margin = _MARGIN_SHARPNESS * (_scores(ahead, settings) - _scores(behind, settings))
     likely = -float(np.average(np.logaddexp(0, -margin), weights=weights))
     return likely - 1e-3 * sum(abs(new - old) for new, old in zip(settings, default, strict=True))
 
 
-def _in_order(ahead: Row, behind: Row, weights: Row, settings: Weights) -> float:
+def _in_order(ahead: Features, behind: Features, weights: Features, settings: Weights) -> float:
     right = _scores(ahead, settings) > _scores(behind, settings)
     return round(float(np.average(right, weights=weights)), 4)
 
@@ -224,11 +224,12 @@ def judged(view: View) -> Flow[list[Pair]]:
 
 def unlearn(view: View) -> Flow[bool]:
     """Take back what was learned; the feedback stays. False if nothing was learned."""
-    learned = yield from has_learned(view.ready, view.scope)
-    if learned:
-        yield from calls.delete(view.ready.collection, only([learned_row_id(view.scope)]))
+    row_id = learned_row_id(view.scope)
+    rows = yield from find(view.ready, view.scope, [row_id], ("learned",))
+    if rows:
+        yield from calls.delete(view.ready.collection, only([row_id]))
         view.shared.forget_vocabulary(view.scope.user)
-    return learned
+    return bool(rows)
 
 
 def drop_orphans(view: View) -> Flow[None]:

@@ -32,6 +32,7 @@ from twofold.memory.items import (
     condition,
     damage,
     is_memory_id,
+    read_rows,
     to_item,
     words_in,
 )
@@ -40,7 +41,6 @@ from twofold.memory.recall import Recall, between, conditions, moment, recall
 from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, readable, require
 from twofold.memory.state import View
 from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
-from twofold.results import Problem
 from twofold.text import clean_query
 
 logger = logging.getLogger("twofold.memory")
@@ -94,7 +94,7 @@ def newest(
     after: str | None,
     words: Sparse | None = None,
 ) -> Flow[MemoryPage]:
-    """One page of memories, or of those that a leg finds, newest first.
+    """One page of memories, or of those that have some of the words, newest first.
 
     Rows that can't be read are named, and take no place.
     """
@@ -107,7 +107,7 @@ def newest(
     if after is None:  # rows without a date, which an engine leaves out where it goes by the date
         no_date = Not(Between("created", gte=_EARLIEST))
         undated = yield from all_rows(view.ready, view.scope.where(shelves, *wanted, no_date))
-    items, problems = _split_readable([*page, *undated])
+    items, problems = read_rows([*page, *undated])
     more = _cursor(page, last, seen) if len(rows) > len(page) else None
     return MemoryPage(tuple(sorted(items, key=_newest_first)), more, problems)
 
@@ -131,9 +131,9 @@ def _readable_page(
 
 
 def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> Flow[list[Stored]]:
-    collection, key = view.ready.collection, metadata_key("created")
+    collection = view.ready.collection
     if words is None:
-        rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=key)
+        rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=metadata_key("created"))
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     matching = yield from calls.count(collection, where)
@@ -144,13 +144,6 @@ def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> 
 
 def _newest_first(item: MemoryItem) -> tuple[float, str]:
     return (-item.created.timestamp() if item.created else 0.0, item.id)
-
-
-def _split_readable(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
-    """Rows that can be read, and what is wrong with the others."""
-    checked = [(row, damage(row)) for row in rows]
-    items = [to_item(row) for row, reason in checked if reason is None]
-    return items, tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
 
 
 def _cursor(page: Sequence[Stored], before: datetime | None, seen: Sequence[str]) -> str:
@@ -202,7 +195,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
         trust=dict(tables["trust"]),
         without_meaning=lacking[DENSE],
         without_words=lacking[SPARSE],
-        problems=_split_readable(rows)[1],
+        problems=read_rows(rows)[1],
     )
 
 
@@ -231,15 +224,15 @@ def logs(
         raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
     _check_limit(limit)
     text, _ = clean_query(query, view.store.search.max_query_chars)
-    vector = yield from _sparse_vector(view, text)
-    if vector is None:  # the words that are stored to compare mistyped ones with
+    words = yield from _words_of(view, text)
+    if words is None:  # the words that are stored to compare mistyped ones with
         return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
-    if not vector.indices:
+    if not words.indices:
         return MemoryPage(())
-    return (yield from newest(view, (LOG,), wanted, limit, after, vector))
+    return (yield from newest(view, (LOG,), wanted, limit, after, words))
 
 
-def _sparse_vector(view: View, text: str) -> Flow[Sparse | None]:
+def _words_of(view: View, text: str) -> Flow[Sparse | None]:
     """The words of a query as the lexical leg knows them; None where it can't be used."""
     ready = view.ready
     try:

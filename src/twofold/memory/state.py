@@ -62,18 +62,18 @@ class Learned:
         return asdict(self)
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Learned:
-        """Read them back."""
-        return cls(**{name: payload[name] for name in cls.__dataclass_fields__ if name != "fusion" or name in payload})
-
-    @property
-    def sound(self) -> bool:
-        """The settings can be computed with."""
-        settings = (self.alpha, self.tag_weight, self.recency_share)
-        for value in (*settings, self.judgements):
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                return False
-        return 0 <= self.alpha <= 1 and self.tag_weight >= 0 and 0 <= self.recency_share <= 1
+    def from_payload(cls, payload: Any) -> Learned | None:
+        """Read them back; None if they can't be computed with."""
+        try:
+            known = {name: payload[name] for name in cls.__dataclass_fields__ if name != "fusion" or name in payload}
+        except (KeyError, TypeError):
+            return None
+        learned = cls(**known)
+        settings = (learned.alpha, learned.tag_weight, learned.recency_share)
+        if not all(type(value) in (int, float) for value in (*settings, learned.judgements)):
+            return None
+        usable = 0 <= learned.alpha <= 1 and learned.tag_weight >= 0 and 0 <= learned.recency_share <= 1
+        return learned if usable else None
 
     @property
     def reason(self) -> str:
@@ -82,33 +82,21 @@ class Learned:
 
 
 def read_learned(ready: Ready, scope: Scope) -> Flow[Learned | None]:
-    """What was learned for a scope, or else for the wider ones that it is a part of; None if nothing was."""
+    """What was learned for a scope, or else for the wider ones that it is a part of; None if nothing was.
+
+    What can't be read is left out: a recall must not fail for it.
+    """
     rows = yield from calls.retrieve(ready.collection, [learned_row_id(each) for each in scope.wider()])
-    stored = [from_point(row) for row in rows]
+    stored = {row.point: row.metadata for row in map(from_point, rows)}
     for each in scope.wider():
-        own = [row for row in stored if row.point == learned_row_id(each) and each.holds(row.metadata, ("learned",))]
-        learned = _readable(own[0].metadata.get("learned"), each) if own else None
+        metadata = stored.get(learned_row_id(each), {})
+        if not each.holds(metadata, ("learned",)):
+            continue
+        learned = Learned.from_payload(metadata.get("learned"))
         if learned is not None:
             return learned
+        log.warning("what was learned about %s can't be read, so the defaults are used: learn() mends it", each)
     return None
-
-
-def has_learned(ready: Ready, scope: Scope) -> Flow[bool]:
-    """Something was learned for this very scope."""
-    rows = yield from calls.retrieve(ready.collection, [learned_row_id(scope)])
-    return any(scope.holds(from_point(row).metadata, ("learned",)) for row in rows)
-
-
-def _readable(payload: Any, scope: Scope) -> Learned | None:
-    """Recall does without what can't be read: it must not fail for it."""
-    try:
-        learned: Learned | None = Learned.from_payload(payload)
-    except (KeyError, TypeError):
-        learned = None
-    if learned is None or not learned.sound:
-        log.warning("what was learned about %s can't be read, so the defaults are used: learn() mends it", scope)
-        return None
-    return learned
 
 
 def learned_row_id(scope: Scope) -> str:

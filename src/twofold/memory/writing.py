@@ -36,6 +36,7 @@ from twofold.memory.items import (
     check_ids,
     content_hash,
     damage,
+    read_rows,
     to_item,
     to_record,
 )
@@ -205,7 +206,7 @@ def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str
     conditions = [texts, Not(Present("order")), *scope.exactly("agent", "session")]
     where = scope.where(MEMORIES, *conditions)
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=4 * len(hashes) + 16)
-    items = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
+    items, _ = read_rows(map(from_point, rows))
     return {item.content_hash: item for item in sorted(items, key=lambda item: item.superseded_by is None)}
 
 
@@ -268,7 +269,7 @@ class EncodedTurn:
 
 
 @dataclass(frozen=True)
-class Place:
+class TurnPlace:
     """Where a turn stands: in which conversation, and where in it."""
 
     id: str
@@ -314,17 +315,19 @@ def _shared_words(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) ->
     return blend([(turn.own.sparse, 1.0), *lent])
 
 
-def places(rows: Iterable[Stored]) -> list[Place]:
+def places(rows: Iterable[Stored]) -> list[TurnPlace]:
     """Where the turns among some rows stand. What else is wrong with a row doesn't matter."""
     standing = []
     for row in rows:
         order, user, agent, session = (row.metadata.get(name) for name in ("order", "user", "agent", "session"))
         if type(order) is int and isinstance(user, str) and row.metadata.get("shelf") == f"memory:{user}":
-            standing.append(Place(row.point, Scope(user, agent, session), order))
+            standing.append(TurnPlace(row.point, Scope(user, agent, session), order))
     return standing
 
 
-def rewrite_neighbours(view: View, at: Sequence[Place], changed: Mapping[str, MemoryItem] | None = None) -> Flow[None]:
+def rewrite_neighbours(
+    view: View, at: Sequence[TurnPlace], changed: Mapping[str, MemoryItem] | None = None
+) -> Flow[None]:
     """The turns that stand there have changed, or are about to go: their neighbours hold a part of them.
 
     So the neighbours are written anew, with what has changed and without what goes.
@@ -342,9 +345,9 @@ def rewrite_neighbours(view: View, at: Sequence[Place], changed: Mapping[str, Me
         yield from put(view, [each for each in turns if each.item.order in reached])
 
 
-def _runs(at: Sequence[Place]) -> list[list[Place]]:
+def _runs(at: Sequence[TurnPlace]) -> list[list[TurnPlace]]:
     """Turns that stand close together in one conversation, so that what is around them is read and written once."""
-    runs: list[list[Place]] = []
+    runs: list[list[TurnPlace]] = []
     for place in sorted(at, key=lambda each: (str(each.conversation), each.order)):
         last = runs[-1][-1] if runs else None
         near = last and last.conversation == place.conversation and place.order - last.order <= 2 * REACH
