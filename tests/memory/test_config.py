@@ -173,6 +173,6 @@ def test_knowledge_does_not_fade_unless_it_is_told_to(open_here: Opener) -> None
     assert facts.remember("water boils at 100 °C").is_new
     assert facts.recall("water")[0].memory.type == "fact"
     assert memory.recall("water").ids == []
-    assert memory.knowledge().memory._keeper is facts.memory._keeper, "asked again, it is the same"
+    assert memory.knowledge().memory._store is facts.memory._store, "asked again, it is the same"
     with pytest.raises(ConfigError, match="kind must be one of memories, knowledge"):
         Memory.open(":memory:", user="ada", kind="rumours", dense=HashEmbedding())  # type: ignore[arg-type]

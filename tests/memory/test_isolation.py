@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -47,6 +48,29 @@ def test_every_public_method_is_exercised() -> None:
     assert twins == {f"a{name}" for name in EXERCISED - {"for_user", "with_settings"}}
     for name in twins:
         assert inspect.iscoroutinefunction(getattr(Memory, name))
+
+
+def test_every_async_method_is_its_blocking_twin_without_blocking() -> None:
+    methods = {name for name, method in vars(Memory).items() if not name.startswith("_") and callable(method)}
+    pairs = {name for name in {*methods, "open"} if f"a{name}" in {*methods, "aopen"}}
+    assert {"open", "close", "remember", "recall", "list"} <= pairs
+    for name in pairs:
+        blocking, awaited = getattr(Memory, name), getattr(Memory, f"a{name}")
+        assert inspect.signature(blocking) == inspect.signature(awaited)
+        assert awaited.__doc__ == f"`{name}` without blocking the event loop."
+        assert blocking.__doc__
+
+
+def test_the_first_frame_of_an_error_is_the_method_that_was_called(open_here: Opener) -> None:
+    memory = open_here().memory
+    with pytest.raises(InvalidDocument) as raised:
+        memory.remember("")
+    assert raised.traceback[1].name == "remember"
+    with pytest.raises(MemoryNotFound) as raised_async:
+        asyncio.run(memory.aupdate("7a4e1a5e-0000-4000-8000-000000000000", text="x"))
+    home = str(Path(inspect.getfile(Memory)).parent)
+    library = [frame.name for frame in raised_async.traceback if str(frame.path).startswith(home)]
+    assert library[0] == "aupdate"
 
 
 users = st.sampled_from(USERS)
@@ -556,7 +580,7 @@ def test_what_the_client_itself_writes_is_known_to_who_opens_and_later_to_all(
     memory.raw.set(identity, tags=["new"])
     assert open_memory(memory.memory.user).recall("old or new").tags == ("new",)
     memory.raw.set(identity, tags=["newer"])
-    monkeypatch.setattr("twofold.memory.state._SHARED_FOR", 0.0)
+    monkeypatch.setattr("twofold.memory.state.VOCABULARY_SECONDS", 0.0)
     assert memory.recall("newer").tags == ("newer",)
 
 

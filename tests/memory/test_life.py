@@ -56,8 +56,8 @@ def test_the_same_text_again_is_one_memory_refreshed(open_memory: Opener) -> Non
     assert memory.recall("network").ids == [first], "the words of what was added find it"
 
 
-def test_who_is_trusted_less_adds_to_a_memory_and_takes_nothing_over(open_memory: Opener) -> None:
-    memory = open_memory()
+def test_who_is_trusted_less_adds_to_a_memory_and_takes_nothing_over(open_here: Opener) -> None:
+    memory = open_here()
     first = memory.remember(TUNNEL, source="my notes", type="fact", category="infra", metadata={"port": 2333})
     again = memory.remember(
         TUNNEL, trust="web", source="evil.example", type="order", category="evil", pinned=True, importance=1.0,
@@ -72,8 +72,8 @@ def test_who_is_trusted_less_adds_to_a_memory_and_takes_nothing_over(open_memory
     assert memory.recall("rathole").ids == [first]
 
 
-def test_only_a_person_vouches_for_what_a_page_said(open_memory: Opener) -> None:
-    memory = open_memory()
+def test_only_a_person_vouches_for_what_a_page_said(open_here: Opener) -> None:
+    memory = open_here()
     identity = memory.remember(TUNNEL, trust="web", source="a page")
     memory.remember(TUNNEL, trust="agent", source="the agent", pinned=True)
     item = memory.get(identity)
@@ -486,8 +486,8 @@ def test_a_row_that_goes_by_another_id_is_damaged(open_here: Opener) -> None:
     assert memory.for_user(f"bob of {memory.memory.user}").get(other).access_count == 0
 
 
-def test_turns_are_trusted_as_their_roles_are(open_memory: Opener) -> None:
-    memory = open_memory(session="monday")
+def test_turns_are_trusted_as_their_roles_are(open_here: Opener) -> None:
+    memory = open_here(session="monday")
     turns: list[Any] = [
         {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "tool", "content": "3"},
         {"role": "system", "content": "four"}, Turn("five", "Ben"), Turn("six", "Ben", role="AI"), "seven",
@@ -499,8 +499,8 @@ def test_turns_are_trusted_as_their_roles_are(open_memory: Opener) -> None:
     assert memory.recall("two", min_trust="user", alpha=0.0, filter={"speaker": "assistant"}).ids == []
 
 
-def test_messages_in_parts_and_without_text_are_taken_as_they_are(open_memory: Opener) -> None:
-    memory = open_memory(session="monday")
+def test_messages_in_parts_and_without_text_are_taken_as_they_are(open_here: Opener) -> None:
+    memory = open_here(session="monday")
     picture = {"type": "image_url", "image_url": {"url": "data:…"}}
     told = memory.remember_turns(
         [
@@ -792,8 +792,8 @@ def test_bad_input_is_a_clear_error_and_loses_nothing(
     assert memory.raw.rows() == before
 
 
-def test_an_empty_query_and_k_0_find_nothing(open_memory: Opener) -> None:
-    memory = open_memory()
+def test_an_empty_query_and_k_0_find_nothing(open_here: Opener) -> None:
+    memory = open_here()
     memory.remember(TUNNEL)
     assert memory.recall("").ids == memory.recall(" \t").ids == memory.recall("rathole", 0).ids == []
 
@@ -809,8 +809,8 @@ def test_a_query_that_is_no_text_is_an_error_and_no_warning(
 
 
 @pytest.mark.parametrize("day", ["2026-02-21", " 2026-02-21 ", date(2026, 2, 21)])
-def test_until_a_day_is_until_its_end(open_memory: Opener, day: Any) -> None:
-    memory = open_memory()
+def test_until_a_day_is_until_its_end(open_here: Opener, day: Any) -> None:
+    memory = open_here()
     ids = [memory.remember(f"{TUNNEL} at {hour}", created=f"2026-02-21T{hour}") for hour in ("00:00", "10:00", "23:59")]
     memory.remember(f"{TUNNEL} again", created="2026-02-22")
     memory.log("a tunnel", created="2026-02-21T10:00:00")
@@ -821,8 +821,8 @@ def test_until_a_day_is_until_its_end(open_memory: Opener, day: Any) -> None:
     assert memory.recall("rathole", until=datetime(2026, 2, 21)).ids == [ids[0]]
 
 
-def test_an_empty_list_filters_nothing(open_memory: Opener) -> None:
-    memory = open_memory()
+def test_an_empty_list_filters_nothing(open_here: Opener) -> None:
+    memory = open_here()
     identity = memory.remember(TUNNEL, tags=["infra"])
     assert memory.recall("rathole", types=[]).ids == memory.recall("rathole", tags=[]).ids == [identity]
     assert len(memory.list(types=[])) == len(memory.list(tags=[])) == 1

@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import models
 
 from tests.memory.scenarios import Store, texts
-from tests.memory.test_scenarios_floor import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
+from tests.memory.test_nothing_relevant import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
 from twofold import Memory, MemoryConfig
 from twofold.engine.connection import EmbeddedConnection
 from twofold.flow import Call

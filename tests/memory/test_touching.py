@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from qdrant_client import AsyncQdrantClient
 from tests.memory.faces import MemoryFace, Opener
 from twofold import EngineError, Memory, MemoryConfig, embedded_client
 from twofold.memory import touching
-from twofold.memory.touching import Touches, recalled
+from twofold.memory.touching import PendingRecalls, Recalls
 from twofold.testing import HashEmbedding
 
 THREADS = 8
@@ -30,12 +31,12 @@ RECALLS = 25
 @pytest.fixture
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written in the background until a test is long over."""
-    monkeypatch.setattr(touching, "_SOON", 1e6)
+    monkeypatch.setattr(touching, "WRITE_DELAY_SECONDS", 1e6)
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touching, "_SOON", 0.001)
+    monkeypatch.setattr(touching, "WRITE_DELAY_SECONDS", 0.001)
 
 
 def soon(holds: Callable[[], bool]) -> None:
@@ -70,7 +71,7 @@ def stored_count(memory: MemoryFace, identity: str) -> int:
 
 
 def pending(memory: MemoryFace) -> list[str]:
-    return memory.memory._keeper.toucher.touches.users()
+    return memory.memory._store.counter.pending.users()
 
 
 def test_recalls_are_counted_with_their_time(open_memory: Opener) -> None:
@@ -128,14 +129,14 @@ def test_a_thread_writes_them_down_by_itself(open_here: Opener, at_once: None) -
     found = memory.remember("the tunnel")
     memory.recall("tunnel")
     soon(lambda: stored_count(memory, found) == 1)
-    soon(lambda: memory.memory._keeper.toucher._thread is None)
+    soon(lambda: memory.memory._store.counter._thread is None)
     memory.recall("tunnel")
     soon(lambda: stored_count(memory, found) == 2)
 
 
 @pytest.mark.parametrize("pace", [0.0005, 0.02, 1e6])
 def test_counts_of_many_threads_are_exact(open_here: Opener, pace: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touching, "_SOON", pace)
+    monkeypatch.setattr(touching, "WRITE_DELAY_SECONDS", pace)
     memory = open_here()
     ids = [memory.remember(f"the tunnel number {n}") for n in range(5)]
     in_threads(lambda _: [memory.recall("tunnel", 5) for _ in range(RECALLS)])
@@ -238,7 +239,7 @@ def test_a_failure_half_way_counts_nothing_twice(open_here: Opener, by_hand: Non
     ids = [memory.remember(f"the tunnel number {n}") for n in range(6)]
     for identity, times in zip(ids, range(6), strict=True):
         for _ in range(times):
-            memory.memory._keeper.touched(memory.memory.user, [str(identity)])
+            memory.memory._store.touched(memory.memory.user, [str(identity)])
     engine = Refusing(memory, monkeypatch)
     engine.times = 2
     for _ in range(2):
@@ -260,16 +261,16 @@ def test_what_is_gone_is_left_out(open_memory: Opener, by_hand: None) -> None:
 
 
 def test_a_flush_waits_for_what_is_just_being_written() -> None:
-    touches = Touches()
-    touches.note("ada", recalled(["x"]))
-    taken = touches.take("ada")
-    assert touches.users() == ["ada"], "somebody is writing: whoever wants it all written has to wait for ada's lock"
-    assert touches.pending() is False
-    touches.settle("ada", taken)
-    assert touches.users() == ["ada"]
-    assert touches.take("ada")["x"].count == 1
-    touches.settle("ada", {})
-    assert touches.users() == []
+    pending = PendingRecalls()
+    pending.note("ada", {"x": Recalls(1, datetime.now(timezone.utc))})
+    taken = pending.take("ada")
+    assert pending.users() == ["ada"], "somebody is writing: whoever wants it all written has to wait for ada's lock"
+    assert pending.any() is False
+    pending.settle("ada", taken)
+    assert pending.users() == ["ada"]
+    assert pending.take("ada")["x"].count == 1
+    pending.settle("ada", {})
+    assert pending.users() == []
 
 
 @pytest.mark.parametrize("style", ["sync", "async"])
@@ -292,7 +293,7 @@ def test_closing_writes_what_is_pending(tmp_path: Path, by_hand: None, style: st
 
 
 def test_closing_during_a_write_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touching, "_SOON", 0.001)
+    monkeypatch.setattr(touching, "WRITE_DELAY_SECONDS", 0.001)
     memory = Memory.open(tmp_path / "store", user="ada", dense=HashEmbedding())
     found = memory.remember("the tunnel")
     connection = memory.index._connection
@@ -338,8 +339,8 @@ def test_a_memory_that_is_dropped_writes_what_is_pending(by_hand: None) -> None:
     memory = Memory.open(client, user="ada", dense=HashEmbedding())
     found = memory.remember("the tunnel")
     memory.recall("tunnel")
-    memory._keeper.toucher._thread = None  # the thread that waits would keep it alive
-    memory._keeper.toucher._closing.set()
+    memory._store.counter._thread = None  # the thread that waits would keep it alive
+    memory._store.counter._closing.set()
     del memory
     gc.collect()
     with Memory.open(client, user="ada", dense=HashEmbedding()) as again:
@@ -371,8 +372,8 @@ async def test_an_async_client_is_written_to_by_a_task(
         await memory.arecall("tunnel")
         for _ in range(20):
             await asyncio.sleep(0.002)
-    await memory._keeper.toucher.astop()
-    assert not memory._keeper.toucher.touches.users()
+    await memory._store.counter.astop()
+    assert not memory._store.counter.pending.users()
     assert (await memory.aget(found)).access_count == 3  # type: ignore[union-attr]
     await memory.aclose()
     assert "destroyed" not in caplog.text
@@ -447,7 +448,7 @@ async def test_a_task_that_is_called_off_lets_go_of_the_lock(monkeypatch: pytest
     except asyncio.CancelledError as error:  # held on to, with its traceback
         kept = error
     monkeypatch.setattr(connection, "acall", real)
-    assert not any(lock.locked() for lock in memory._keeper._locks)
+    assert not any(lock.locked() for lock in memory._store.shared.locks)
     assert await memory.aremember("the tunnel") == first
     assert kept.__traceback__ is not None
     await memory.aclose()

@@ -123,7 +123,7 @@ def test_native_and_our_own_arithmetic_agree(stocked: Stocked, name: str, monkey
     if stocked.engine == "http-async" and name not in ("defaults", "everything"):
         pytest.skip("the engine behind it is the embedded one, which has computed this already")
     native, own = (stocked.open(MemoryConfig(fields=FIELDS, fusion=FUSION, touch=False, **CONFIGS[name])) for _ in "ab")
-    keeper = own.memory._keeper
+    keeper = own.memory._store
     keeper.search = keeper.search.model_copy(update={"native": False})
     asked: list[bool] = []
     real = Ask.native_query

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from twofold.results import SearchResult
 
 _USER = "evaluation"
-_MEMORY_FIELDS = ("type", "category", "tags", "source", "trust", "pinned", "importance", "created")
-"""What a memory has fields of its own for: taken from a document's metadata."""
 Store = TypeVar("Store", "HybridIndex", "Memory")
 
 
@@ -167,8 +165,11 @@ class CorpusMemory(_Corpus["Memory"]):
 
 
 def _memory_fields(document: Document) -> dict[str, Any]:
-    """A document as `remember_many` takes it."""
-    own = {name: document.metadata[name] for name in _MEMORY_FIELDS if name in document.metadata}
+    """A document as `remember_many` takes it: what a memory has fields of its own for is taken from the metadata."""
+    from twofold.memory import accepted_by
+
+    names = [name for name in accepted_by("remember") if name != "metadata"]
+    own = {name: document.metadata[name] for name in names if name in document.metadata}
     rest = {name: value for name, value in document.metadata.items() if name not in own}
     return {"text": document.text, **own, "metadata": rest}
 

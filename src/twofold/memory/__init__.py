@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
+    FIELDS,
+    SHOWN,
     TRUST,
+    MemoryField,
     MemoryHit,
     MemoryItem,
     MemoryPage,
@@ -12,6 +15,8 @@ from twofold.memory.items import (
     MemoryStats,
     Remembered,
     Similar,
+    accepted_by,
+    added_by_search,
     as_data,
 )
 from twofold.memory.memory import Memory
@@ -19,10 +24,13 @@ from twofold.memory.state import Learned
 from twofold.memory.turns import Turn
 
 __all__ = [
+    "FIELDS",
+    "SHOWN",
     "TRUST",
     "Learned",
     "Memory",
     "MemoryConfig",
+    "MemoryField",
     "MemoryHit",
     "MemoryItem",
     "MemoryPage",
@@ -31,5 +39,7 @@ __all__ = [
     "Remembered",
     "Similar",
     "Turn",
+    "accepted_by",
+    "added_by_search",
     "as_data",
 ]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
-from twofold.errors import ConfigError, TwofoldError
-from twofold.memory.items import TRUST
+from twofold.config import CollectionSettings
+from twofold.errors import ConfigError
+from twofold.memory.items import INDEXES, check_trust, field_path
 from twofold.ranking.fusion import FusionLike, Strategy, resolve
 from twofold.ranking.signals import Recency, RecencyMode
 
@@ -138,6 +139,7 @@ def changed(config: MemoryConfig, changes: Mapping[str, Any]) -> MemoryConfig:
         raise ConfigError(f"{wrong}: use {', '.join(MemoryConfig.model_fields)}") from error
 
 
+KINDS = ("memories", "knowledge")
 KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
 """What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
 
@@ -146,6 +148,19 @@ def _reasons(error: ValidationError) -> str:
     """What is wrong with which setting."""
     told = error.errors(include_url=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}" for each in told)
+
+
+def settle(
+    kind: str, config: MemoryConfig | None, settings: CollectionSettings | None
+) -> tuple[MemoryConfig, CollectionSettings]:
+    """The settings to recall with, and the layout of the collection with the indexes that the fields need."""
+    if kind not in KINDS:
+        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    settled = settle_config(config, KNOWLEDGE if kind == "knowledge" else {})
+    layout = settings or CollectionSettings()
+    declared = {field_path(name): index for name, index in settled.fields.items()}
+    indexes = {**declared, **INDEXES, **layout.payload_indexes}
+    return settled, layout.model_copy(update={"payload_indexes": indexes})
 
 
 def settle_config(given: MemoryConfig | None, preset: Mapping[str, Any]) -> MemoryConfig:
@@ -183,10 +198,3 @@ def _parsed(value: str) -> Any:
     if value.lower() == "none":
         return None
     return json.loads(value) if value[0] in "[{" else value
-
-
-def check_trust(value: str, wrong: type[TwofoldError] = ConfigError) -> str:
-    """A level of trust, or an error (that of a setting, unless it stands elsewhere) that names them all."""
-    if value not in TRUST:
-        raise wrong(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
-    return value

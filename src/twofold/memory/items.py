@@ -1,35 +1,47 @@
-"""Ids as callers give them."""
+"""What a memory is: its fields, how they lie in a payload, the filters over them, and memories as text for a model.
+
+`FIELDS` is the one table of a memory's fields. Payloads, payload indexes, filters, the checks of `remember`, `update`
+and `log`, what adapters show and what models read are made from it. A new field is a row there, an attribute of
+`MemoryItem`, and a parameter of the methods that accept it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timezone
 from html import escape
-from typing import Any, overload
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
-from twofold.documents import point_id
-from twofold.errors import InvalidQuery
+from twofold.documents import Record, check, iso, point_id
+from twofold.engine.layout import Stored
+from twofold.errors import ConfigError, FilterError, InvalidDocument, InvalidQuery, TwofoldError
+from twofold.filters import All, Either, Leaf, Node, Not, parse
+from twofold.ranking.names import split
 from twofold.results import Hit, Problem, SearchResult, is_explanation
+from twofold.text import normalise
 
-# --- Ids as callers give them ---
+# --- Ids, as callers give them ---
 
 
-def plain(identity: object) -> str:
+def check_id(identity: object) -> str:
     """An id as engines take it: what `remember` gives is more than a plain string."""
     if not isinstance(identity, str):
         raise InvalidQuery(f"an id is a string, got {identity!r}: remember(), recall() and list() give them")
     return str.__str__(identity)
 
 
-def several(ids: str | Sequence[str]) -> list[str]:
+def check_ids(ids: str | Sequence[str]) -> list[str]:
     """One id or many, each once."""
     if isinstance(ids, str):
-        return [plain(ids)]
+        return [check_id(ids)]
     try:
-        return list(dict.fromkeys(plain(identity) for identity in ids))
+        return list(dict.fromkeys(check_id(identity) for identity in ids))
     except TypeError:
         raise InvalidQuery(f"give one id or a list of them, got {ids!r}") from None
 
@@ -39,10 +51,207 @@ def is_memory_id(identity: str) -> bool:
     return point_id(identity) == identity
 
 
-# --- What a memory is, what a recall gives back, and what else the methods of `Memory` answer with ---
+# --- Values that callers give for fields ---
 
 TRUST = ("web", "tool", "agent", "user", "system")
 """Where a memory comes from, the least trusted first."""
+
+
+def as_moment(value: object, name: str) -> datetime:
+    """A date, a datetime or an ISO text as a moment; without a zone it is taken as UTC."""
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+    except ValueError:
+        pass
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
+    try:
+        if isinstance(value, datetime):
+            moment = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+            moment.astimezone(timezone.utc)  # what lies before the year 1 or after 9999 there can't be written
+            return moment
+    except OverflowError:
+        pass
+    raise InvalidDocument(f"{name} must be a date, a datetime or an ISO text such as 2026-02-21, got {value!r}")
+
+
+def as_tags(value: Sequence[str] | str | None, name: str = "tags") -> tuple[str, ...]:
+    """Tags without blanks around them and without repetitions."""
+    if value is not None and not isinstance(value, (str, list, tuple, set, frozenset, Sequence)):
+        raise InvalidDocument(f"give one text or a list of them, got {value!r}")
+    given = [value] if isinstance(value, str) else list(value or ())
+    for tag in given:
+        if not isinstance(tag, str) or not tag.strip():
+            raise InvalidDocument(f"a tag is a word or a few, got {tag!r}: leave it out or name it")
+    return tuple(dict.fromkeys(normalise(tag).strip() for tag in given))
+
+
+def check_trust(value: str, wrong: type[TwofoldError] = ConfigError) -> str:
+    """A level of trust, or an error (that of a setting, unless it stands elsewhere) that names them all."""
+    if value not in TRUST:
+        raise wrong(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
+    return value
+
+
+def _check_text(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidDocument(f"{name} must be a text with something in it, got {value!r}")
+    return value
+
+
+def _check_mapping(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidDocument(f"{name} must be a mapping, got {type(value).__name__}")
+    return dict(value)
+
+
+def _check_flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidDocument(f"{name} is True or False, got {value!r}")
+    return value
+
+
+def _check_share(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1 or math.isnan(value):
+        raise InvalidDocument(f"{name} must be a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def _check_count(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_EXACT_INTEGER:
+        raise InvalidDocument(f"{name} must be a whole number from 0, got {value!r}")
+    return value
+
+
+# --- Values that a payload holds: anything may have changed it, so each is checked when it is read ---
+
+MAX_EXACT_INTEGER = 2**53
+"""The largest number that every engine and every language keeps exactly."""
+
+
+def _typed(value: Any, name: str, kind: Any) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"its field {name!r} is a {type(value).__name__}")
+    return value
+
+
+def _within(value: Any, name: str, low: float, high: float) -> Any:
+    """What lies outside can't be computed with: one such row would spoil the answer for all the others."""
+    if not low <= value <= high:
+        raise ValueError(f"its field {name!r} is {value}, and not from {low} to {high}")
+    return value
+
+
+def _read_texts(value: Any, name: str) -> tuple[str, ...]:
+    values = tuple(_typed(value, name, list))
+    if not all(isinstance(each, str) for each in values):
+        raise ValueError(f"its field {name!r} has values that are no texts")
+    return values
+
+
+class Kind(NamedTuple):
+    """What values a field has: how a caller's is checked, how a stored one is read, and how it is written."""
+
+    check: Callable[[Any, str], Any]
+    """Takes what a caller gave and the name of the field; raises `InvalidDocument`."""
+    read: Callable[[Any, str], Any]
+    """Takes what a payload holds and the name of the field; raises `ValueError`."""
+    write: Callable[[Any], Any] = lambda value: value
+
+
+TEXT = Kind(_check_text, lambda value, name: _typed(value, name, str))
+TRUST_LEVEL = Kind(lambda value, _: check_trust(value, InvalidDocument), TEXT.read)
+TAGS = Kind(as_tags, _read_texts, list)
+MAPPING = Kind(_check_mapping, lambda value, name: _typed(value, name, dict), dict)
+FLAG = Kind(_check_flag, lambda value, name: _typed(value, name, bool))
+SHARE = Kind(_check_share, lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1), float)
+COUNT = Kind(_check_count, lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER))
+MOMENT = Kind(
+    as_moment,
+    lambda value, name: as_moment(_typed(value, name, str), name),
+    lambda moment: iso(moment.astimezone(timezone.utc)),
+)
+
+# --- The table of fields ---
+
+Method: TypeAlias = Literal["remember", "update", "log", "remember_turns"]
+"""A method that stores what callers give."""
+_DESCRIBING: tuple[Method, ...] = ("remember", "update")
+_ANYWHERE: tuple[Method, ...] = ("remember", "update", "log", "remember_turns")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryField:
+    """One field of a memory, besides its id and its text."""
+
+    name: str
+    kind: Kind
+    accepted_by: tuple[Method, ...] = ()
+    """The methods that callers can give it to; Twofold itself sets the others."""
+    index: str | None = None
+    """The payload index for filters, counts and sorting."""
+    required: bool = False
+    """A row without it can't be read. Without another field, a memory has the field's default."""
+    default: Any = None
+    shown: bool = False
+    """Adapters hand it on beside the text."""
+    label: str | None = None
+    """What it is called where models read memories (`as_data`); None keeps it from them."""
+
+
+FIELDS: Mapping[str, MemoryField] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            MemoryField("type", TEXT, _DESCRIBING, "keyword", required=True, shown=True, label="type"),
+            MemoryField("category", TEXT, _DESCRIBING, "keyword", shown=True),
+            MemoryField("created", MOMENT, ("remember", "log"), "datetime", required=True, shown=True, label="date"),
+            MemoryField("updated", MOMENT, (), "datetime", required=True, shown=True),
+            MemoryField("speaker", TEXT, shown=True, label="speaker"),
+            MemoryField("tags", TAGS, _ANYWHERE, "keyword", default=(), shown=True, label="tags"),
+            MemoryField("metadata", MAPPING, _ANYWHERE, default={}),
+            MemoryField("source", TEXT, _ANYWHERE, "keyword", shown=True, label="source"),
+            MemoryField("trust", TRUST_LEVEL, _ANYWHERE, "keyword", required=True, shown=True, label="trust"),
+            MemoryField("pinned", FLAG, _DESCRIBING, "bool", default=False, shown=True),
+            MemoryField("importance", SHARE, _DESCRIBING, "float", default=0.5, shown=True),
+            MemoryField("last_accessed", MOMENT),
+            MemoryField("access_count", COUNT, (), "integer", default=0),
+            MemoryField("content_hash", TEXT, (), "keyword", default=""),
+            MemoryField("superseded_by", TEXT, (), "keyword"),
+            MemoryField("user", TEXT, required=True),
+            MemoryField("agent", TEXT, (), "keyword", shown=True),
+            MemoryField("session", TEXT, (), "keyword", shown=True),
+            MemoryField("order", COUNT, (), "integer"),
+        )
+    }
+)
+"""Every field of a memory by its name. The order is that in which they are shown."""
+
+SHOWN = tuple(each.name for each in FIELDS.values() if each.shown)
+"""The fields that adapters hand on beside the text of a memory."""
+
+# "shelf" keeps the rows of users, and their memories, logs and feedback, apart: see `Scope`. "words" holds what a
+# mistyped word is compared with. Neither is a field of the memory.
+INDEXES = {
+    "shelf": "tenant",
+    "words": "keyword",
+    **{each.name: each.index for each in FIELDS.values() if each.index is not None},
+}
+"""Payload indexes for everything that is filtered, counted, sorted or computed with: nothing is read row by row."""
+
+
+def accepted_by(method: Method) -> tuple[str, ...]:
+    """The names of the fields that a method takes."""
+    return tuple(each.name for each in FIELDS.values() if method in each.accepted_by)
+
+
+def given_to(method: Method, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields among the arguments of a method; those that are None were not given."""
+    return {name: arguments[name] for name in accepted_by(method) if arguments[name] is not None}
+
+
+# --- A memory, what a recall gives back, and what else the methods of `Memory` answer with ---
 
 
 @dataclass(frozen=True)
@@ -74,13 +283,6 @@ class MemoryItem:
     """Who said it, for a turn of a conversation."""
     order: int | None = None
     """The place of a turn in its session."""
-
-
-SHOWN = (
-    "type", "category", "tags", "source", "trust", "pinned", "importance", "created", "updated", "agent", "session",
-    "speaker",
-)  # fmt: skip
-"""The fields that adapters hand on beside the text of a memory."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +416,129 @@ class MemoryStats:
     """Rows that could not be read, where they were looked for."""
 
 
+# --- A memory as a stored document, and back ---
+
+_MIN_WORD_LENGTH = 4
+_MAX_WORDS_PER_MEMORY = 256
+
+
+class Unreadable(Exception):
+    """A row that can't be handed out; the message says why."""
+
+
+def content_hash(text: str) -> str:
+    """What tells one text from another."""
+    return hashlib.sha256(normalise(text).encode()).hexdigest()
+
+
+def to_record(item: MemoryItem, shelf: str) -> Record:
+    """A memory as a document that can be stored under the label of a shelf; raises `InvalidDocument` if it can't."""
+    values = {name: (each, getattr(item, name)) for name, each in FIELDS.items()}
+    fields = {name: each.kind.write(value) for name, (each, value) in values.items() if value is not None}
+    metadata = {"shelf": shelf, **fields, "words": searchable_words(item)}
+    return next(check([{"text": item.text, "id": item.id, "metadata": metadata}]))
+
+
+def searchable_words(item: MemoryItem) -> list[str]:
+    """The words that a mistyped one is compared with."""
+    return words_in(" ".join([item.text, item.category or "", *item.tags]))[:_MAX_WORDS_PER_MEMORY]
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text that are long enough to be mistyped, each once."""
+    return list(dict.fromkeys(word for word in split(text) if len(word) >= _MIN_WORD_LENGTH))
+
+
+def lexical_text(metadata: Mapping[str, Any], text: str) -> str:
+    """Everything whose words find a memory."""
+    tags = metadata.get("tags")
+    parts = [text, metadata.get("category"), *(tags if isinstance(tags, list) else ()), metadata.get("speaker")]
+    return " ".join(part for part in parts if isinstance(part, str))
+
+
+def damage(stored: Stored) -> str | None:
+    """Why a row can't be handed out, None if it can."""
+    return Screen()(stored)
+
+
+def _mismatch(stored: Stored) -> str | None:
+    """Why a row can't be trusted: the text must be the one that was stored."""
+    if stored.id != stored.point:
+        return f"it calls itself {stored.id!r}, which is not its id"
+    written = stored.metadata.get("content_hash")
+    if not isinstance(written, str):
+        return "it has no content hash, so Twofold did not write it as a memory"
+    if written != content_hash(stored.text):
+        return "its text is not the one that was stored: something else changed it"
+    return None
+
+
+class Screen:
+    """Looks rows over before they are handed out, and keeps the memories that they are: reading one takes a while."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, MemoryItem] = {}
+
+    def __call__(self, stored: Stored) -> str | None:
+        """Why a row can't be handed out, None if it can."""
+        reason = _mismatch(stored)
+        if reason is None:
+            try:
+                self.items[stored.id] = to_item(stored)
+            except Unreadable as error:
+                return str(error)
+        return reason
+
+
+def to_item(stored: Stored) -> MemoryItem:
+    """A row as a memory; raises `Unreadable` if a field is not what it should be."""
+    try:
+        return MemoryItem(stored.id, stored.text, **dict(_readable_fields(stored.metadata)))
+    except (TypeError, ValueError) as error:
+        raise Unreadable(str(error)) from error
+
+
+def _readable_fields(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, each in FIELDS.items():
+        if name not in metadata:
+            if each.required:
+                raise ValueError(f"its field {name!r} is missing")
+            continue
+        value = metadata[name]
+        if value is not None or each.required or each.default is not None:
+            yield name, each.kind.read(value, name)
+
+
+# --- Filters over memories: the names that a memory has, and the caller's own ---
+
+
+_OWN_NAMES = frozenset({*FIELDS, *INDEXES})
+
+
+def condition(given: Mapping[str, Any] | None) -> Node | None:
+    """A filter dict as a condition: {"type": "note"} is a memory's own field, {"project": "x"} the caller's."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise FilterError(f"a filter is a dict such as {{'type': 'note'}}, got {type(given).__name__}")
+    return _placed(parse(given)) if given else None
+
+
+def _placed(node: Node) -> Node:
+    if isinstance(node, All):
+        return All(tuple(_placed(part) for part in node.parts))
+    if isinstance(node, Either):
+        return Either(tuple(_placed(part) for part in node.parts))
+    if isinstance(node, Not):
+        return Not(_placed(node.part))
+    return replace(node, field=field_path(node.field)) if isinstance(node, Leaf) else node
+
+
+def field_path(name: str) -> str:
+    """Where a field lies: a memory's own under its name, the caller's under `metadata`."""
+    return name if name.split(".")[0] in _OWN_NAMES else f"metadata.{name}"
+
+
 # --- Memories as text for a model: marked as data, so that what stands in them is read and not obeyed ---
 
 _NOTE = (
@@ -240,17 +565,18 @@ def as_data(memories: Iterable[MemoryItem | MemoryHit] | MemoryResult, *, note: 
 
 
 def _one(item: MemoryItem) -> str:
-    shown = {
-        "id": item.id,
-        "type": item.type,
-        "date": item.created.date().isoformat() if item.created else None,
-        "speaker": item.speaker,
-        "tags": ", ".join(item.tags) or None,
-        "source": item.source,
-        "trust": item.trust,
-    }
-    marks = " ".join(f'{name}="{_attribute(value)}"' for name, value in shown.items() if value)
+    shown = {each.label: _as_text(getattr(item, name)) for name, each in FIELDS.items() if each.label}
+    marks = " ".join(f'{label}="{_attribute(text)}"' for label, text in {"id": item.id, **shown}.items() if text)
     return f"<memory {marks}>\n{harmless(item.text)}\n</memory>"
+
+
+def _as_text(value: Any) -> str:
+    """What a field says: of a moment its day, of tags their list."""
+    if isinstance(value, datetime):
+        return value.date().isoformat()
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return "" if value is None else str(value)
 
 
 def harmless(text: str) -> str:

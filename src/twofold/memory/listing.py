@@ -1,4 +1,7 @@
-"""Memories by id, in order of time, and in numbers."""
+"""Reading and forgetting memories: by id, in order of time, in numbers; and the daily log.
+
+Rows that can't be read are named and left out: nothing that is stored disappears silently.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +14,81 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
-from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.asking import Probe, newest_found
-from twofold.engine.layout import DENSE, SPARSE, Stored, from_point, metadata_key
+from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
 from twofold.errors import InvalidQuery
-from twofold.filters import All, AnyOf, Between, HasPoint, HasVector, Node, Not
+from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
 from twofold.flow import Flow, Work
-from twofold.index.opening import Ready
-from twofold.index.searching import Searcher
-from twofold.memory import writing
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryStats, is_memory_id
-from twofold.memory.layout import as_moment, damage, to_item
-from twofold.memory.recall import between, moment
-from twofold.memory.scope import Scope, Shelf
-from twofold.memory.state import Keeper
-from twofold.memory.writing import Draft
-from twofold.ranking.names import split
+from twofold.memory.items import (
+    MemoryItem,
+    MemoryPage,
+    MemoryResult,
+    MemoryStats,
+    as_moment,
+    check_id,
+    check_ids,
+    condition,
+    damage,
+    is_memory_id,
+    to_item,
+    words_in,
+)
+from twofold.memory.learning import drop_orphans
+from twofold.memory.recall import Recall, between, conditions, moment, recall
+from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, readable, require
+from twofold.memory.state import View
+from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
 from twofold.results import Problem
 from twofold.text import clean_query
 
-# --- Memories by id, in order of time, and in numbers ---
+logger = logging.getLogger("twofold.memory")
 
-_MOST = 10_000
-_AT_ONCE = 256
+MAX_LIMIT = 10_000
+MAX_VALUES = 10_000
+"""How many types and tags `stats` counts at most."""
+LOG: Literal["log"] = "log"
+_IDS_PER_FILTER = 256
 _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
+
+# --- One memory, and what is near to it ---
+
+
+def get(view: View, identity: str) -> Flow[MemoryItem | None]:
+    """A memory by id, with every recall counted; None if the scope has none with it."""
+    identity = check_id(identity)
+    yield from view.store.counter.write_before_reading(view.searcher)
+    rows = yield from find(view.ready, view.scope, [identity], TEXTS)
+    return readable(rows[identity]) if identity in rows else None
+
+
+def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
+    """What is nearest in meaning to a memory."""
+    identity = check_id(identity)
+    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+        raise InvalidQuery(f"k must be a whole number from 0, got {k!r}")
+    rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
+    item = require(rows, identity, view.scope)
+    request = Recall(item.text, k=k + 1, alpha=1.0, signals=False)
+    result = yield from recall(view.searcher, view.store, view.scope, request)
+    return replace(result, hits=tuple(hit for hit in result if hit.id != identity)[:k])
+
+
+# --- `list`: newest first, a page at a time ---
+
+
+def list_memories(view: View, request: Recall, limit: int, after: str | None, superseded: bool) -> Flow[MemoryPage]:
+    """A page of memories that fulfil the conditions of a request, newest first, with every recall counted."""
+    known = (yield from view.vocabulary()) if request.tags else None
+    wanted = conditions(request, None, known.lexicon if known else None)
+    yield from view.store.counter.write_before_reading(view.searcher)
+    return (yield from newest(view, MEMORIES if superseded else ("memory",), wanted, limit, after))
 
 
 def newest(
-    ready: Ready,
-    scope: Scope,
+    view: View,
     shelves: Sequence[Shelf],
-    conditions: Sequence[Node | None],
+    wanted: Sequence[Node | None],
     limit: int,
     after: str | None,
     probe: Probe | None = None,
@@ -51,86 +97,63 @@ def newest(
 
     Rows that can't be read are named, and take no place.
     """
-    check_limit(limit)
-    moment, seen = _read_cursor(after)
-    bound = None if moment is None else Between("created", lte=moment)
+    _check_limit(limit)
+    last, seen = _read_cursor(after)
+    bound = None if last is None else Between("created", lte=last)
     unseen = Not(HasPoint(tuple(seen))) if seen else None
-    where = scope.where(shelves, *conditions, bound, unseen)
-    stored, page = yield from _readable_page(ready, where, limit, probe)
-    undated = (yield from _undated(ready, scope, shelves, conditions)) if after is None else []
-    items, problems = split_readable([*page, *undated])
-    more = _cursor(page, moment, seen) if len(stored) > len(page) else None
-    return MemoryPage(tuple(sorted(items, key=newest_first)), more, problems)
+    rows, page = yield from _readable_page(view, view.scope.where(shelves, *wanted, bound, unseen), limit, probe)
+    undated: list[Stored] = []
+    if after is None:  # rows without a date, which an engine leaves out where it goes by the date
+        no_date = Not(Between("created", gte=_EARLIEST))
+        undated = yield from all_rows(view.ready, view.scope.where(shelves, *wanted, no_date))
+    items, problems = _split_readable([*page, *undated])
+    more = _cursor(page, last, seen) if len(rows) > len(page) else None
+    return MemoryPage(tuple(sorted(items, key=_newest_first)), more, problems)
 
 
-def _undated(
-    ready: Ready, scope: Scope, shelves: Sequence[Shelf], conditions: Sequence[Node | None]
-) -> Flow[list[Stored]]:
-    """Rows without a date, which an engine leaves out where it goes by the date."""
-    return (yield from everything(ready, scope.where(shelves, *conditions, Not(Between("created", gte=_EARLIEST)))))
+def _check_limit(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise InvalidQuery(f"limit must be a whole number from 1 to {MAX_LIMIT:,}, got {limit!r}")
 
 
-def _readable_page(
-    ready: Ready, where: Node, limit: int, probe: Probe | None
-) -> Flow[tuple[list[Stored], list[Stored]]]:
+def _readable_page(view: View, where: Node, limit: int, probe: Probe | None) -> Flow[tuple[list[Stored], list[Stored]]]:
     """Rows, and as many of the first of them as it takes for `limit` that can be read."""
-    wanted = limit + 1
+    number = limit + 1
     while True:
-        stored = yield from _newest_rows(ready, where, wanted, probe)
-        fit = [place for place, row in enumerate(stored, 1) if damage(row) is None]
-        if len(fit) >= limit or len(stored) < wanted:
-            return stored, stored[: fit[limit - 1]] if len(fit) >= limit else stored
-        wanted *= 2
+        rows = yield from _newest_rows(view, where, number, probe)
+        fit = [place for place, row in enumerate(rows, 1) if damage(row) is None]
+        if len(fit) >= limit or len(rows) < number:
+            return rows, rows[: fit[limit - 1]] if len(fit) >= limit else rows
+        number *= 2
 
 
-def _newest_rows(ready: Ready, where: Node, wanted: int, probe: Probe | None) -> Flow[list[Stored]]:
-    key = metadata_key("created")
+def _newest_rows(view: View, where: Node, number: int, probe: Probe | None) -> Flow[list[Stored]]:
+    collection, key = view.ready.collection, metadata_key("created")
     if probe is None:
-        rows = yield from calls.newest(ready.collection, where, key, wanted)
+        rows = yield from calls.newest(collection, where, key, number)
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
-    most = yield from calls.count(ready.collection, where)
-    found = yield from calls.query(ready.collection, [newest_found(probe, where, max(most, 1), key, wanted)])
-    return [from_point(row) for row in found[0]]
+    matching = yield from calls.count(collection, where)
+    answers = yield from calls.query(collection, [newest_found(probe, where, max(matching, 1), key, number)])
+    return [from_point(row) for row in answers[0]]
 
 
-def check_limit(limit: object) -> None:
-    """How many rows a page may have."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise InvalidQuery(f"limit must be a whole number from 1 to {_MOST:,}, got {limit!r}")
-
-
-def newest_after_touches(
-    searcher: Searcher,
-    keeper: Keeper,
-    scope: Scope,
-    shelves: Sequence[Shelf],
-    conditions: Sequence[Node | None],
-    limit: int,
-    after: str | None,
-) -> Flow[MemoryPage]:
-    """One page of memories, with every recall counted."""
-    yield from keeper.count_up(searcher)
-    return (yield from newest(searcher.ready, scope, shelves, conditions, limit, after))
-
-
-def newest_first(item: MemoryItem) -> tuple[float, str]:
-    """For sorting."""
+def _newest_first(item: MemoryItem) -> tuple[float, str]:
     return (-item.created.timestamp() if item.created else 0.0, item.id)
 
 
-def split_readable(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
+def _split_readable(rows: Sequence[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
     """Rows that can be read, and what is wrong with the others."""
-    wrong = [(row, damage(row)) for row in rows]
-    items = [to_item(row) for row, said in wrong if said is None]
-    return items, tuple(Problem(row.id, said) for row, said in wrong if said is not None)
+    checked = [(row, damage(row)) for row in rows]
+    items = [to_item(row) for row, reason in checked if reason is None]
+    return items, tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
 
 
-def _cursor(page: Sequence[Stored], moment: datetime | None, seen: Sequence[str]) -> str:
+def _cursor(page: Sequence[Stored], before: datetime | None, seen: Sequence[str]) -> str:
     """Where the next page begins: the moment of the last row, and the rows of that moment that were shown."""
     last = page[-1].metadata["created"]
     shown = [row.point for row in page if row.metadata["created"] == last]
-    if moment is not None and as_moment(last, "created") == moment:
+    if before is not None and as_moment(last, "created") == before:
         shown = [*seen, *shown]
     return base64.urlsafe_b64encode(json.dumps([last, shown]).encode()).decode()
 
@@ -147,37 +170,24 @@ def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
         raise InvalidQuery(f"after must be the `next` of a page, got {after!r}: leave it out to begin anew") from error
 
 
-def everything(ready: Ready, where: Node) -> Flow[list[Stored]]:
-    """All rows that match, whatever their state."""
-    return (yield from matching(ready, where))
+# --- `stats` ---
 
 
-def matching(ready: Ready, where: Node, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
-    """All rows that match, or only some fields of them."""
-    rows: list[Stored] = []
-    offset: Any = None
-    while True:
-        points, offset = yield from calls.page(ready.collection, where, _AT_ONCE, offset, only=only)
-        rows += [from_point(point) for point in points]
-        if offset is None:
-            return rows
-
-
-def stats(ready: Ready, scope: Scope, *, verify: bool) -> Flow[MemoryStats]:
+def stats(view: View, verify: bool) -> Flow[MemoryStats]:
     """A scope in numbers. With `verify` every row is read and checked."""
+    scope, collection = view.scope, view.ready.collection
     counts: dict[Shelf, int] = {}
-    shelves: tuple[Shelf, ...] = ("memory", "superseded", "log", "feedback")
+    shelves: tuple[Shelf, ...] = (*TEXTS, "feedback")
     for shelf in shelves:
-        counts[shelf] = yield from calls.count(ready.collection, scope.where((shelf,)))
+        counts[shelf] = yield from calls.count(collection, scope.where((shelf,)))
     live = scope.where(("memory",))
     tables: dict[str, Mapping[Any, int]] = {}
     for field in ("type", "tags", "trust"):
-        tables[field] = yield from calls.facet(ready.collection, metadata_key(field), live, _MOST)
+        tables[field] = yield from calls.facet(collection, metadata_key(field), live, MAX_VALUES)
     lacking = {}
     for name in (DENSE, SPARSE):
-        without = All((live, Not(HasVector(name))))
-        lacking[name] = yield from calls.count(ready.collection, without)
-    rows = (yield from everything(ready, scope.where(("memory", "superseded", "log")))) if verify else []
+        lacking[name] = yield from calls.count(collection, All((live, Not(HasVector(name)))))
+    rows = (yield from all_rows(view.ready, scope.where(TEXTS))) if verify else []
     return MemoryStats(
         memories=counts["memory"],
         superseded=counts["superseded"],
@@ -188,69 +198,128 @@ def stats(ready: Ready, scope: Scope, *, verify: bool) -> Flow[MemoryStats]:
         trust=dict(tables["trust"]),
         without_meaning=lacking[DENSE],
         without_words=lacking[SPARSE],
-        problems=split_readable(rows)[1],
+        problems=_split_readable(rows)[1],
     )
 
 
 # --- The daily log: lines in order of time, apart from the memories ---
 
-_notes = logging.getLogger("twofold.memory")
 
-LOG: Literal["log"] = "log"
-
-
-def log(searcher: Searcher, keeper: Keeper, scope: Scope, written: Draft) -> Flow[str]:
+def log(view: View, text: object, fields: Mapping[str, Any]) -> Flow[str]:
     """Write a line. The same line at another moment is another line."""
-    item = writing.fresh(scope, written, LOG)
-    moment = item.created.isoformat() if item.created else ""
-    item = replace(item, id=scope.identity(LOG, [item.content_hash, moment]))
-    encoded = yield from writing.encode(searcher.ready, [item], keeper.config)
-    yield from writing.put(searcher.ready, encoded, LOG)
-    keeper.count(added=1)
+    item = new_item(view.scope, draft(text, fields), LOG)
+    written_at = item.created.isoformat() if item.created else ""
+    item = replace(item, id=view.scope.identity(LOG, [item.content_hash, written_at]))
+    encoded = yield from encode(view, [item])
+    yield from put(view, encoded, LOG)
+    view.shared.count(added=1)
     return item.id
 
 
 def logs(
-    searcher: Searcher,
-    keeper: Keeper,
-    scope: Scope,
-    query: str | None,
-    day: Any,
-    since: Any,
-    until: Any,
-    limit: int,
-    after: str | None,
+    view: View, query: str | None, day: Any, since: Any, until: Any, limit: int, after: str | None
 ) -> Flow[MemoryPage]:
     """Lines, newest first; with a query, those that have a word of it."""
-    conditions = [between("created", since, until), _on(day)]
+    wanted = [between("created", since, until), _on(day)]
     if query is None:
-        return (yield from newest(searcher.ready, scope, (LOG,), conditions, limit, after))
+        return (yield from newest(view, (LOG,), wanted, limit, after))
     if not isinstance(query, str):
         raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
-    check_limit(limit)
-    text, _ = clean_query(query, keeper.search.max_query_chars)
-    probe = yield from _probe(searcher.ready, text)
-    if probe is None:  # the words that are stored to compare mistyped ones with
-        conditions.append(AnyOf("words", tuple(split(text))))
-    elif isinstance(probe.vector, Sparse) and not probe.vector.indices:
+    _check_limit(limit)
+    text, _ = clean_query(query, view.store.search.max_query_chars)
+    vector = yield from _sparse_vector(view, text)
+    if vector is None:  # the words that are stored to compare mistyped ones with
+        return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
+    if not vector.indices:
         return MemoryPage(())
-    return (yield from newest(searcher.ready, scope, (LOG,), conditions, limit, after, probe))
+    return (yield from newest(view, (LOG,), wanted, limit, after, Probe("lexical", vector)))
 
 
-def _probe(ready: Ready, text: str) -> Flow[Probe | None]:
+def _sparse_vector(view: View, text: str) -> Flow[Any]:
     """The words of a query as the lexical leg knows them; None where it can't be used."""
+    ready = view.ready
     try:
         if not ready.no_lexical:
-            return Probe("lexical", (yield Work(lambda: ready.sparse.embed_query(text))))
+            return (yield Work(lambda: ready.sparse.embed_query(text)))
     except Exception as error:  # whatever a model raises, lines can be found without it
-        _notes.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
+        logger.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
     return None
 
 
 def _on(day: Any) -> Node | None:
-    return None if day is None else between("created", *_bounds(day))
-
-
-def _bounds(day: Any) -> tuple[Any, Any]:
+    if day is None:
+        return None
     start = moment(day, "day").replace(hour=0, minute=0, second=0, microsecond=0)
-    return start, start + timedelta(days=1, microseconds=-1)
+    return between("created", start, start + timedelta(days=1, microseconds=-1))
+
+
+# --- `forget`: by id, by filter, by source, or everything of a scope ---
+
+
+def forget(
+    view: View, ids: str | Sequence[str] | None, filter: Mapping[str, Any] | None, source: str | None, everything: bool
+) -> Flow[int]:
+    """Delete memories, and say how many there were."""
+    if sum([ids is not None, filter is not None, source is not None, everything]) != 1:
+        raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
+    where = _forgotten(view.scope, ids, filter, source, everything)
+    number = yield from view.exclusively(_delete(view, where))
+    yield from drop_orphans(view)
+    view.shared.count(deleted=number)
+    view.ready.nature.changed(number)
+    view.shared.forget_vocabulary(view.scope.user)
+    return number
+
+
+def _forgotten(
+    scope: Scope, ids: str | Sequence[str] | None, given: Mapping[str, Any] | None, source: str | None, everything: bool
+) -> Node:
+    if everything:
+        return scope.where(EVERYTHING)
+    if ids is not None:
+        return scope.where(TEXTS, HasPoint(tuple(filter(is_memory_id, check_ids(ids)))))
+    node: Node | None = Equals("source", source) if source is not None else condition(given)
+    if node is None or matches_all(node):
+        raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
+    return scope.where(TEXTS, node)
+
+
+def _delete(view: View, where: Node) -> Flow[int]:
+    """What others hold of these rows goes first: if that fails, nothing is deleted, and who tries again gets it all."""
+    needed = [metadata_key(name) for name in ("shelf", "user", "agent", "session", "order", "superseded_by")]
+    rows = yield from all_rows(view.ready, where, only=needed)
+    gone = [row for row in rows if view.scope.holds(row.metadata, TEXTS)]
+    yield from rewrite_neighbours(view, places(gone))
+    yield from _restore_superseded(view, gone)
+    yield from calls.delete(view.ready.collection, where)
+    view.store.counter.pending.drop(view.scope.user, [row.point for row in gone])
+    return len(gone)
+
+
+def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
+    """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
+    successors = {row.point: row.metadata.get("superseded_by") for row in gone}
+    ids = list(successors)
+    for some in (ids[place : place + _IDS_PER_FILTER] for place in range(0, len(ids), _IDS_PER_FILTER)):
+        replaced = AnyOf("superseded_by", tuple(some))
+        hidden = yield from all_rows(view.ready, view.scope.where(("superseded",), replaced))
+        for row in hidden:
+            if row.point not in successors:
+                yield from _supersede(view, row, _remaining_successor(row, successors))
+
+
+def _remaining_successor(row: Stored, successors: Mapping[str, str | None]) -> str | None:
+    """The first that stays, in the chain of those that replaced each other."""
+    by: str | None = row.metadata.get("superseded_by")
+    for _ in range(len(successors)):  # a chain that something else closed to a ring has no end
+        by = successors.get(by, by) if by else by
+    return None if by in successors else by
+
+
+def _supersede(view: View, row: Stored, by: str | None) -> Flow[None]:
+    """Put a memory behind another one, or among the memories again."""
+    fields = {"superseded_by": by, "shelf": view.scope.label("superseded" if by else "memory")}
+    yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point])
+    if by is None and damage(row) is None:  # a turn that is back lends itself to its neighbours again
+        back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
+        yield from rewrite_neighbours(view, places([back]), {row.point: to_item(back)})

@@ -1,30 +1,26 @@
-"""One definition, two methods: the same operation blocking and awaited."""
+"""`Memory`: the public face. Every operation is a flow of its own, run by a method that waits and by one to await.
+
+The flows stand in `writing`, `turns`, `recall`, `listing` and `learning`; arguments are checked there.
+"""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from twofold.config import CollectionSettings
-from twofold.engine import calls
-from twofold.engine.layout import initial_indexes
-from twofold.errors import ConfigError, InvalidQuery
 from twofold.flow import Flow
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
-from twofold.index.writing import ProgressLike, reporting
-from twofold.memory import forgetting, learning, listing, recall, remembering, turns, writing
-from twofold.memory.config import KNOWLEDGE, MemoryConfig, changed, settle_config
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, plain, several
-from twofold.memory.layout import INDEXES, field_path
+from twofold.index.writing import ProgressLike
+from twofold.memory import learning, listing, recall, turns, writing
+from twofold.memory.config import MemoryConfig, changed, settle
+from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, given_to
 from twofold.memory.recall import Recall
-from twofold.memory.scope import MEMORIES, Scope, Shelf
-from twofold.memory.state import Keeper, Learned
+from twofold.memory.scope import Scope
+from twofold.memory.state import Learned, MemoryStore, View, closed_on_error, complete
 from twofold.memory.turns import Turn
 from twofold.ranking.fusion import FusionLike
 from twofold.ranking.tuning import Pair
@@ -32,106 +28,8 @@ from twofold.ranking.tuning import Pair
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
-# --- One definition, two methods: the same operation blocking and awaited ---
-
 P = ParamSpec("P")
 T = TypeVar("T")
-Op: TypeAlias = Callable[[Searcher], Flow[T]]
-"""What a method does, once there is an open collection to do it on."""
-
-
-def blocking(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concatenate[Memory, P], T]:
-    """The method that waits."""
-
-    @functools.wraps(make)
-    def method(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.index.perform(make(self, *args, **kwargs))
-
-    _introduce(method, make, "")
-    return method
-
-
-def awaiting(make: Callable[Concatenate[Memory, P], Op[T]]) -> Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]]:
-    """The method that is awaited."""
-
-    @functools.wraps(make)
-    async def method(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.index.aperform(make(self, *args, **kwargs))
-
-    _introduce(method, make, "a")
-    return method
-
-
-def _introduce(method: Any, make: Callable[..., Any], prefix: str) -> None:
-    """Under its public name, with what it really returns."""
-    name = make.__name__.lstrip("_")
-    method.__name__, method.__qualname__ = f"{prefix}{name}", f"Memory.{prefix}{name}"
-    make.__qualname__ = f"Memory.{name}"  # Python's own errors about arguments name it
-    signature = inspect.signature(make)
-    returned = str(signature.return_annotation).removeprefix("Op[").removesuffix("]")
-    method.__signature__ = signature.replace(return_annotation=returned)
-    if prefix:
-        method.__doc__ = f"`{name}` without blocking the event loop."
-
-
-# --- Opening a memory: settings, scope, and the indexes that its fields need ---
-
-KINDS = ("memories", "knowledge")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be opened."""
-
-    scope: Scope
-    collection: str
-    config: MemoryConfig
-    settings: CollectionSettings
-
-
-def plan_opening(
-    user: str,
-    agent: str | None,
-    session: str | None,
-    kind: str,
-    collection: str | None,
-    config: MemoryConfig | None,
-    settings: CollectionSettings | None,
-) -> Plan:
-    """Check what was asked for, before anything is opened."""
-    if kind not in KINDS:
-        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    settled = settle_config(config, KNOWLEDGE if kind == "knowledge" else {})
-    given = settings or CollectionSettings()
-    declared = {field_path(name): index for name, index in settled.fields.items()}
-    indexes = {**declared, **INDEXES, **given.payload_indexes}
-    return Plan(
-        Scope(user, agent, session), collection or kind, settled, given.model_copy(update={"payload_indexes": indexes})
-    )
-
-
-def complete(searcher: Searcher, settings: CollectionSettings) -> Flow[None]:
-    """Create the indexes that a collection from before lacks."""
-    ready = searcher.ready
-    if not ready.engine.indexes:
-        return
-    for key, schema in initial_indexes(settings).items():
-        if key not in ready.schema.indexed:
-            yield from calls.create_index(ready.collection, key, schema, wait=True)
-
-
-@contextmanager
-def closed_on_error(index: HybridIndex) -> Iterator[None]:
-    """An index that can't be used doesn't stay open."""
-    try:
-        yield
-    except BaseException:
-        index.close()
-        raise
-
-
-# --- The facade: every operation defined once, with a blocking and an awaited method ---
-
 Kind = Literal["memories", "knowledge"]
 
 
@@ -142,11 +40,23 @@ class Memory:
     no operation reaches beyond that. Every method has an async twin with an `a` in front.
     """
 
-    def __init__(self, keeper: Keeper, scope: Scope, kind: Kind) -> None:
+    def __init__(self, store: MemoryStore, scope: Scope, kind: Kind) -> None:
         """Not for direct use: `open` and `aopen` build a memory."""
-        self._keeper = keeper
+        self._store = store
         self._scope = scope
         self._kind = kind
+        self._default_type = "fact" if kind == "knowledge" else "note"
+
+    def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the flow of an operation on this view, blocking."""
+        return self.index.perform(lambda searcher: operation(self._view(searcher), *args, **kwargs))
+
+    async def _arun(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`_run` without blocking the event loop."""
+        return await self.index.aperform(lambda searcher: operation(self._view(searcher), *args, **kwargs))
+
+    def _view(self, searcher: Searcher) -> View:
+        return View(searcher, self._store, self._scope)
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -183,15 +93,14 @@ class Memory:
             settings: How a new collection is laid out.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        plan = plan_opening(user, agent, session, kind, collection, config, settings)
+        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings)
         index = HybridIndex.open(
-            location, plan.collection, dense=dense, sparse=sparse, language=language, settings=plan.settings, **options
+            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
-        memory = cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
         if not index.awaited_only:
             with closed_on_error(index):
-                index.perform(lambda searcher: complete(searcher, plan.settings))
-        return memory
+                index.perform(lambda searcher: complete(searcher, settings))
+        return cls(MemoryStore(index, config), scope, kind)._as_stored()
 
     @classmethod
     async def aopen(
@@ -211,36 +120,41 @@ class Memory:
         **options: Any,
     ) -> Memory:
         """`open` without blocking the event loop."""
-        plan = plan_opening(user, agent, session, kind, collection, config, settings)
+        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings)
         index = await HybridIndex.aopen(
-            location, plan.collection, dense=dense, sparse=sparse, language=language, settings=plan.settings, **options
+            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         with closed_on_error(index):
-            await index.aperform(lambda searcher: complete(searcher, plan.settings))
-        return cls(Keeper(index, plan.config).anew_for(plan.scope.user), plan.scope, kind)
+            await index.aperform(lambda searcher: complete(searcher, settings))
+        return cls(MemoryStore(index, config), scope, kind)._as_stored()
+
+    def _as_stored(self) -> Memory:
+        """As it was just opened: what this process knows of the user may be from before something else wrote."""
+        self._store.shared.forget_vocabulary(self.user)
+        return self
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
         """Another user's view of the same store. Closing one view closes the store for all."""
-        return Memory(self._keeper, Scope(user, agent, session), self._kind)
+        return Memory(self._store, Scope(user, agent, session), self._kind)
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
-        return Memory(self._keeper.reconfigured(changed(self.config, changes)), self._scope, self._kind)
+        return Memory(self._store.with_config(changed(self.config, changes)), self._scope, self._kind)
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        plan = plan_opening(*self._whose(), "knowledge", collection, config, None)
-        return Memory(self._keeper.beside(collection, plan.config, plan.settings), plan.scope, "knowledge")
+        store = self._store.sibling(collection, *settle("knowledge", config, None))
+        return Memory(store, self._scope, "knowledge")
 
     @property
     def index(self) -> HybridIndex:
         """The index underneath. It knows no users: what it finds is everybody's."""
-        return self._keeper.index
+        return self._store.index
 
     @property
     def config(self) -> MemoryConfig:
         """The settings in force."""
-        return self._keeper.config
+        return self._store.config
 
     @property
     def user(self) -> str:
@@ -254,11 +168,11 @@ class Memory:
 
     def close(self) -> None:
         """Write down what is pending and let go of the engine. Closing twice is fine."""
-        self._keeper.close()
+        self._store.close()
 
     async def aclose(self) -> None:
         """`close` without blocking the event loop."""
-        await self._keeper.aclose()
+        await self._store.aclose()
 
     def __enter__(self) -> Memory:
         return self
@@ -277,7 +191,7 @@ class Memory:
 
     # --- storing -------------------------------------------------------------------------------
 
-    def _remember(
+    def remember(
         self,
         text: str,
         *,
@@ -291,7 +205,7 @@ class Memory:
         importance: float | None = None,
         created: Any = None,
         supersedes: str | Sequence[str] = (),
-    ) -> Op[Remembered]:
+    ) -> Remembered:
         """Store a memory. The same text again is the same memory, refreshed: tags and metadata are added to it.
 
         Args:
@@ -310,12 +224,25 @@ class Memory:
         Returns:
             The id, a string that also says whether it `is_new`, and which memories are `similar`.
         """
-        written = writing.draft(text, _fields(locals(), _REMEMBERED))
-        replaced = several(supersedes)
-        return lambda s: remembering.remember(s, self._keeper, self._scope, written, self._usual_type, replaced)
+        return self._run(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
 
-    remember = blocking(_remember)
-    aremember = awaiting(_remember)
+    async def aremember(
+        self,
+        text: str,
+        *,
+        type: str | None = None,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        trust: str | None = None,
+        pinned: bool | None = None,
+        importance: float | None = None,
+        created: Any = None,
+        supersedes: str | Sequence[str] = (),
+    ) -> Remembered:
+        """`remember` without blocking the event loop."""
+        return await self._arun(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
 
     def remember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
@@ -324,21 +251,15 @@ class Memory:
 
         Near-duplicates are not looked for: among many that would take longer than storing them. `similar` finds them.
         """
-        with reporting(memories, progress) as advance:
-            return self.index.perform(
-                lambda s: remembering.remember_many(s, self._keeper, self._scope, memories, self._usual_type, advance)
-            )
+        return self._run(writing.remember_many, memories, self._default_type, progress)
 
     async def aremember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
     ) -> list[Remembered]:
         """`remember_many` without blocking the event loop."""
-        with reporting(memories, progress) as advance:
-            return await self.index.aperform(
-                lambda s: remembering.remember_many(s, self._keeper, self._scope, memories, self._usual_type, advance)
-            )
+        return await self._arun(writing.remember_many, memories, self._default_type, progress)
 
-    def _remember_turns(
+    def remember_turns(
         self,
         turns_: Sequence[Turn | str | Mapping[str, Any]],
         *,
@@ -347,7 +268,7 @@ class Memory:
         trust: str | None = None,
         tags: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Op[list[Remembered]]:
+    ) -> list[Remembered]:
         """Append turns of a conversation to its session. Each is found with a part of the turns around it.
 
         Args:
@@ -360,15 +281,22 @@ class Memory:
             tags: For all of the turns.
             metadata: For all of the turns.
         """
-        scope = self._session_scope(session)
-        checked = turns.as_turns(turns_)
-        fields = {"source": source, "trust": trust, "tags": tags, "metadata": metadata}
-        return lambda s: turns.remember_turns(s, self._keeper, scope, checked, fields)
+        return self._run(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
 
-    remember_turns = blocking(_remember_turns)
-    aremember_turns = awaiting(_remember_turns)
+    async def aremember_turns(
+        self,
+        turns_: Sequence[Turn | str | Mapping[str, Any]],
+        *,
+        session: str | None = None,
+        source: str | None = None,
+        trust: str | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Remembered]:
+        """`remember_turns` without blocking the event loop."""
+        return await self._arun(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
 
-    def _update(
+    def update(
         self,
         id: str,
         *,
@@ -381,49 +309,71 @@ class Memory:
         trust: str | None = None,
         pinned: bool | None = None,
         importance: float | None = None,
-    ) -> Op[MemoryItem]:
+    ) -> MemoryItem:
         """Change a memory and encode it anew. What is given replaces what was there; the rest stays.
 
         An empty list takes all tags away, an empty text the category or the source. The text of another memory is an
         error: it would be two memories that say the same.
         """
-        changes = _fields(locals(), _UPDATED)
-        return lambda s: remembering.update(s, self._keeper, self._scope, plain(id), text, changes)
+        return self._run(writing.update, id, text, given_to("update", locals()))
 
-    update = blocking(_update)
-    aupdate = awaiting(_update)
+    async def aupdate(
+        self,
+        id: str,
+        *,
+        text: str | None = None,
+        type: str | None = None,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        trust: str | None = None,
+        pinned: bool | None = None,
+        importance: float | None = None,
+    ) -> MemoryItem:
+        """`update` without blocking the event loop."""
+        return await self._arun(writing.update, id, text, given_to("update", locals()))
 
-    def _backfill(self) -> Op[int]:
+    def backfill(self) -> int:
         """Encode the memories and log lines that lack a vector, and say how many have all of theirs now.
 
         `stats()` counts those that lack one: they were written by another program, or before the collection had both.
         """
-        return lambda s: remembering.backfill(s, self._keeper, self._scope)
+        return self._run(writing.backfill)
 
-    backfill = blocking(_backfill)
-    abackfill = awaiting(_backfill)
+    async def abackfill(self) -> int:
+        """`backfill` without blocking the event loop."""
+        return await self._arun(writing.backfill)
 
-    def _forget(
+    def forget(
         self,
         ids: str | Sequence[str] | None = None,
         *,
         filter: Mapping[str, Any] | None = None,
         source: str | None = None,
         everything: bool = False,
-    ) -> Op[int]:
+    ) -> int:
         """Delete memories by id, by filter, all of one source, or everything of this user; says how many there were.
 
         It works on this collection alone: what the user has in `knowledge()` is forgotten by its own
         `knowledge().forget(everything=True)`. What a forgotten memory had superseded is there again.
         """
-        return lambda s: forgetting.forget(s, self._keeper, self._scope, ids, filter, source, everything)
+        return self._run(listing.forget, ids, filter, source, everything)
 
-    forget = blocking(_forget)
-    aforget = awaiting(_forget)
+    async def aforget(
+        self,
+        ids: str | Sequence[str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        everything: bool = False,
+    ) -> int:
+        """`forget` without blocking the event loop."""
+        return await self._arun(listing.forget, ids, filter, source, everything)
 
     # --- finding -------------------------------------------------------------------------------
 
-    def _recall(
+    def recall(
         self,
         query: str,
         k: int | None = None,
@@ -443,7 +393,7 @@ class Memory:
         signals: bool = True,
         touch: bool | None = None,
         explain: bool = False,
-    ) -> Op[MemoryResult]:
+    ) -> MemoryResult:
         """Find memories by meaning, by word, by tag and by time.
 
         Args:
@@ -467,38 +417,57 @@ class Memory:
             touch: Count this recall; as configured if not given.
             explain: Say for each hit where its score comes from.
         """
-        asked = Recall(
-            query, k, offset, types, tags, match, filter, alpha, fusion, depth, min_score, since, until, min_trust,
-            explain, signals,
-        )  # fmt: skip
-        counts = self.config.touch if touch is None else touch
-        return lambda s: recall.recall_and_touch(s, self._keeper, self._scope, asked, touch=counts)
+        return self._run(_recall, touch, locals())
 
-    recall = blocking(_recall)
-    arecall = awaiting(_recall)
+    async def arecall(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        offset: int = 0,
+        types: Sequence[str] | str | None = None,
+        tags: Sequence[str] | str | None = None,
+        match: Literal["any", "all"] = "any",
+        filter: Mapping[str, Any] | None = None,
+        alpha: float | None = None,
+        fusion: FusionLike | None = None,
+        depth: int | None = None,
+        min_score: float | None = None,
+        since: Any = None,
+        until: Any = None,
+        min_trust: str | None = None,
+        signals: bool = True,
+        touch: bool | None = None,
+        explain: bool = False,
+    ) -> MemoryResult:
+        """`recall` without blocking the event loop."""
+        return await self._arun(_recall, touch, locals())
 
-    def _similar(self, id: str, k: int = 5) -> Op[MemoryResult]:
+    def similar(self, id: str, k: int = 5) -> MemoryResult:
         """The memories nearest in meaning to one of them, by vector alone."""
-        return lambda s: recall.similar(s, self._keeper, self._scope, plain(id), k)
+        return self._run(listing.similar, id, k)
 
-    similar = blocking(_similar)
-    asimilar = awaiting(_similar)
+    async def asimilar(self, id: str, k: int = 5) -> MemoryResult:
+        """`similar` without blocking the event loop."""
+        return await self._arun(listing.similar, id, k)
 
-    def _around(self, id: str, *, before: int = 2, after: int = 2) -> Op[list[MemoryItem]]:
+    def around(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
         """A turn of a conversation with those around it, in their order."""
-        return lambda s: turns.around(s, self._scope, plain(id), before, after)
+        return self._run(turns.around, id, before, after)
 
-    around = blocking(_around)
-    aaround = awaiting(_around)
+    async def aaround(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
+        """`around` without blocking the event loop."""
+        return await self._arun(turns.around, id, before, after)
 
-    def _get(self, id: str) -> Op[MemoryItem | None]:
+    def get(self, id: str) -> MemoryItem | None:
         """A memory by id; None if this user has none with it."""
-        return lambda s: recall.get(s, self._keeper, self._scope, plain(id))
+        return self._run(listing.get, id)
 
-    get = blocking(_get)
-    aget = awaiting(_get)
+    async def aget(self, id: str) -> MemoryItem | None:
+        """`get` without blocking the event loop."""
+        return await self._arun(listing.get, id)
 
-    def _list(
+    def list(
         self,
         *,
         limit: int = 50,
@@ -509,7 +478,7 @@ class Memory:
         since: Any = None,
         until: Any = None,
         superseded: bool = False,
-    ) -> Op[MemoryPage]:
+    ) -> MemoryPage:
         """Memories, newest first, a page at a time.
 
         Args:
@@ -522,23 +491,36 @@ class Memory:
             until: Only memories created at this moment or earlier; a day counts to its end.
             superseded: Also those that newer memories have replaced.
         """
-        asked = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
-        shelves: tuple[Shelf, ...] = MEMORIES if superseded else ("memory",)
-        return lambda s: recall.listed(s, self._keeper, self._scope, shelves, asked, limit, after)
+        request = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
+        return self._run(listing.list_memories, request, limit, after, superseded)
 
-    list = blocking(_list)
-    alist = awaiting(_list)
+    async def alist(
+        self,
+        *,
+        limit: int = 50,
+        after: str | None = None,
+        types: Sequence[str] | str | None = None,
+        tags: Sequence[str] | str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        since: Any = None,
+        until: Any = None,
+        superseded: bool = False,
+    ) -> MemoryPage:
+        """`list` without blocking the event loop."""
+        request = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
+        return await self._arun(listing.list_memories, request, limit, after, superseded)
 
-    def _stats(self, *, verify: bool = False) -> Op[MemoryStats]:
+    def stats(self, *, verify: bool = False) -> MemoryStats:
         """A user's memories in numbers; with `verify` every row is read and checked as well."""
-        return lambda s: listing.stats(s.ready, self._scope, verify=verify)
+        return self._run(listing.stats, verify)
 
-    stats = blocking(_stats)
-    astats = awaiting(_stats)
+    async def astats(self, *, verify: bool = False) -> MemoryStats:
+        """`stats` without blocking the event loop."""
+        return await self._arun(listing.stats, verify)
 
     # --- daily log -----------------------------------------------------------------------------
 
-    def _log(
+    def log(
         self,
         text: str,
         *,
@@ -547,15 +529,24 @@ class Memory:
         source: str | None = None,
         trust: str | None = None,
         created: Any = None,
-    ) -> Op[str]:
+    ) -> str:
         """Write a line into the daily log. It is kept apart from the memories: `logs` finds it, `recall` doesn't."""
-        written = writing.draft(text, _fields(locals(), _LOGGED))
-        return lambda s: listing.log(s, self._keeper, self._scope, written)
+        return self._run(listing.log, text, given_to("log", locals()))
 
-    log = blocking(_log)
-    alog = awaiting(_log)
+    async def alog(
+        self,
+        text: str,
+        *,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        trust: str | None = None,
+        created: Any = None,
+    ) -> str:
+        """`log` without blocking the event loop."""
+        return await self._arun(listing.log, text, given_to("log", locals()))
 
-    def _logs(
+    def logs(
         self,
         query: str | None = None,
         *,
@@ -564,7 +555,7 @@ class Memory:
         until: Any = None,
         limit: int = 50,
         after: str | None = None,
-    ) -> Op[MemoryPage]:
+    ) -> MemoryPage:
         """The daily log, newest first; with a query, the lines that have words of it.
 
         Args:
@@ -575,74 +566,69 @@ class Memory:
             limit: How many at most.
             after: The `next` of the page before.
         """
-        return lambda s: listing.logs(s, self._keeper, self._scope, query, day, since, until, limit, after)
+        return self._run(listing.logs, query, day, since, until, limit, after)
 
-    logs = blocking(_logs)
-    alogs = awaiting(_logs)
+    async def alogs(
+        self,
+        query: str | None = None,
+        *,
+        day: Any = None,
+        since: Any = None,
+        until: Any = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> MemoryPage:
+        """`logs` without blocking the event loop."""
+        return await self._arun(listing.logs, query, day, since, until, limit, after)
 
     # --- learning ------------------------------------------------------------------------------
 
-    def _feedback(self, query: str, id: str, useful: bool = True) -> Op[None]:
+    def feedback(self, query: str, id: str, useful: bool = True) -> None:
         """Say whether a memory was useful for a query. `learn` makes use of it."""
-        judgement = learning.Judgement(query, plain(id), useful)
-        return lambda s: learning.feedback(s, self._keeper, self._scope, judgement)
+        return self._run(learning.feedback, query, id, useful)
 
-    feedback = blocking(_feedback)
-    afeedback = awaiting(_feedback)
+    async def afeedback(self, query: str, id: str, useful: bool = True) -> None:
+        """`feedback` without blocking the event loop."""
+        return await self._arun(learning.feedback, query, id, useful)
 
-    def _learn(self) -> Op[Learned | None]:
+    def learn(self) -> Learned | None:
         """Adjust how much meaning, tags and age count for this user, from their feedback; None if there is none."""
-        return lambda s: learning.learn(s, self._keeper, self._scope)
+        return self._run(learning.learn)
 
-    learn = blocking(_learn)
-    alearn = awaiting(_learn)
+    async def alearn(self) -> Learned | None:
+        """`learn` without blocking the event loop."""
+        return await self._arun(learning.learn)
 
-    def _judged(self) -> Op[Sequence[Pair]]:
+    def judged(self) -> Sequence[Pair]:
         """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
 
         `memory.index.tune(memory.judged())` learns from one user; pairs of several users can be added together.
         """
-        return lambda s: learning.judged(s, self._scope)
+        return self._run(learning.judged)
 
-    judged = blocking(_judged)
-    ajudged = awaiting(_judged)
+    async def ajudged(self) -> Sequence[Pair]:
+        """`judged` without blocking the event loop."""
+        return await self._arun(learning.judged)
 
-    def _unlearn(self) -> Op[bool]:
+    def unlearn(self) -> bool:
         """Take back what was learned; the feedback stays. False if nothing was."""
-        return lambda s: learning.unlearn(s, self._keeper, self._scope)
+        return self._run(learning.unlearn)
 
-    unlearn = blocking(_unlearn)
-    aunlearn = awaiting(_unlearn)
+    async def aunlearn(self) -> bool:
+        """`unlearn` without blocking the event loop."""
+        return await self._arun(learning.unlearn)
 
-    def _flush(self) -> Op[None]:
+    def flush(self) -> None:
         """Write down pending recall counts now, instead of in a moment."""
-        return self._keeper.write_touches
+        return self.index.perform(self._store.counter.write)
 
-    flush = blocking(_flush)
-    aflush = awaiting(_flush)
-
-    # --- inside --------------------------------------------------------------------------------
-
-    @property
-    def _usual_type(self) -> str:
-        return "fact" if self._kind == "knowledge" else "note"
-
-    def _whose(self) -> tuple[str, str | None, str | None]:
-        return self._scope.user, self._scope.agent, self._scope.session
-
-    def _session_scope(self, session: str | None) -> Scope:
-        own = self._scope.session
-        if session is None and own is None:
-            raise InvalidQuery('turns belong to a session: say which, as remember_turns(…, session="2026-02-21")')
-        if own is not None and session not in (None, own):
-            raise InvalidQuery(f"this memory is that of session {own!r}: open another one for {session!r}")
-        return Scope(self._scope.user, self._scope.agent, own or session)
+    async def aflush(self) -> None:
+        """`flush` without blocking the event loop."""
+        return await self.index.aperform(self._store.counter.write)
 
 
-_UPDATED = ("type", "category", "tags", "metadata", "source", "trust", "pinned", "importance")
-_REMEMBERED = (*_UPDATED, "created")
-_LOGGED = ("tags", "metadata", "source", "trust", "created")
-
-
-def _fields(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: given[name] for name in names}
+def _recall(view: View, touch: bool | None, arguments: Mapping[str, Any]) -> Flow[MemoryResult]:
+    """Answer a recall with the arguments of the method, and count it."""
+    request = Recall(**{part.name: arguments[part.name] for part in fields(Recall) if part.name in arguments})
+    counted = view.config.touch if touch is None else touch
+    return recall.recall_and_touch(view.searcher, view.store, view.scope, request, touch=counted)

@@ -22,12 +22,24 @@ from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.queries import HINTED, Extras, Floor, Query, check_query, check_text
 from twofold.index.searching import Searcher
-from twofold.memory import listing, writing
-from twofold.memory.config import MemoryConfig, check_trust
-from twofold.memory.items import TRUST, MemoryHit, MemoryItem, MemoryPage, MemoryResult
-from twofold.memory.layout import Screen, as_moment, as_tags, condition, damage, lexical_text, to_item
-from twofold.memory.scope import MEMORIES, Scope, Shelf
-from twofold.memory.state import Keeper, Learned, Vocabulary, stemmer
+from twofold.memory.config import MemoryConfig
+from twofold.memory.items import (
+    TRUST,
+    MemoryHit,
+    MemoryItem,
+    MemoryResult,
+    Screen,
+    as_moment,
+    as_tags,
+    check_trust,
+    condition,
+    damage,
+    lexical_text,
+    to_item,
+)
+from twofold.memory.scope import Scope, Shelf
+from twofold.memory.state import Learned, Vocabulary, stemmer
+from twofold.memory.state import MemoryStore as Keeper
 from twofold.ranking.fusion import LONGER, PROSE, Auto, Circumstances, LegName, Strategy, Weighted, shares, usual_alpha
 from twofold.ranking.names import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
 from twofold.ranking.signals import Named, Signals
@@ -303,39 +315,6 @@ def recall_and_touch(
     if touch and len(result):
         keeper.touched(scope.user, result.ids)
     return result
-
-
-def similar(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str, k: int) -> Flow[MemoryResult]:
-    """What is nearest in meaning to a memory."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise InvalidQuery(f"k must be a whole number from 0, got {k!r}")
-    found = yield from writing.find(searcher.ready, scope, [identity], MEMORIES)
-    item = writing.require(found, identity, scope)
-    result = yield from recall(searcher, keeper, scope, Recall(item.text, k=k + 1, alpha=1.0, signals=False))
-    others = tuple(hit for hit in result if hit.id != identity)[:k]
-    return replace(result, hits=others)
-
-
-def listed(
-    searcher: Searcher,
-    keeper: Keeper,
-    scope: Scope,
-    shelves: Sequence[Shelf],
-    asked: Recall,
-    limit: int,
-    after: str | None,
-) -> Flow[MemoryPage]:
-    """A page of memories, newest first."""
-    known = (yield from keeper.vocabulary(searcher, scope)) if asked.tags else None
-    wanted = conditions(asked, None, known.lexicon if known else None)
-    return (yield from listing.newest_after_touches(searcher, keeper, scope, shelves, wanted, limit, after))
-
-
-def get(searcher: Searcher, keeper: Keeper, scope: Scope, identity: str) -> Flow[MemoryItem | None]:
-    """A memory by id, with every recall counted."""
-    yield from keeper.count_up(searcher)
-    found = yield from writing.find(searcher.ready, scope, [identity], (*MEMORIES, "log"))
-    return writing.readable(found[identity]) if identity in found else None
 
 
 def _query(asked: Recall, keeper: Keeper, where: Node, chosen: Alpha) -> Query:

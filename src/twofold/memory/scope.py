@@ -1,24 +1,33 @@
-"""Whose memories: the scope that every operation of a `Memory` stays in."""
+"""Whose memories: the scope that every operation of a `Memory` stays in, and the rows that belong to it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from twofold.errors import ConfigError
-from twofold.filters import All, AnyOf, Equals, Node
+from twofold.engine import calls
+from twofold.engine.layout import Stored, from_point
+from twofold.errors import ConfigError, MemoryDamaged, MemoryNotFound
+from twofold.filters import All, AnyOf, Equals, Node, Not, Present
+from twofold.flow import Flow
+from twofold.index.opening import Ready
+from twofold.memory.items import MemoryItem, damage, is_memory_id, to_item
 from twofold.text import find_surrogate
 
 Shelf: TypeAlias = Literal["memory", "superseded", "log", "feedback", "learned"]
+"""The rows of a user lie on shelves, so that one condition tells their memories from their logs and feedback."""
 MEMORIES: tuple[Shelf, ...] = ("memory", "superseded")
-EVERYTHING: tuple[Shelf, ...] = ("memory", "superseded", "log", "feedback", "learned")
+TEXTS: tuple[Shelf, ...] = (*MEMORIES, "log")
+"""The shelves of rows that have a text, and so vectors."""
+EVERYTHING: tuple[Shelf, ...] = (*TEXTS, "feedback", "learned")
 
 _NAMESPACE = uuid.UUID("0c9a1f6b-5c0e-5b3f-9a53-7f1f0d5a9a61")
-_LONGEST = 512
+_MAX_NAME_LENGTH = 512
+_ROWS_PER_PAGE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,10 @@ class Scope:
         parts += [Equals(name, value) for name, value in self._narrow()]
         parts += [node for node in also if node is not None]
         return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def exactly(self, *names: str) -> list[Node]:
+        """Conditions that leave out rows of an agent or a session where this scope names none."""
+        return [Not(Present(name)) for name in names if getattr(self, name) is None]
 
     def holds(self, metadata: Mapping[str, Any], shelves: Iterable[Shelf]) -> bool:
         """A row that was fetched by its id belongs to this scope."""
@@ -88,5 +101,47 @@ def _check(name: str, value: object) -> None:
             f"{name} must be a name, got {value!r}: memories belong to somebody, so say whose they are, "
             f'as Memory.open(…, user="ada")'
         )
-    if len(value) > _LONGEST or find_surrogate(value) is not None:
-        raise ConfigError(f"{name} must be at most {_LONGEST} characters of valid text, got {value[:40]!r}…")
+    if len(value) > _MAX_NAME_LENGTH or find_surrogate(value) is not None:
+        raise ConfigError(f"{name} must be at most {_MAX_NAME_LENGTH} characters of valid text, got {value[:40]!r}…")
+
+
+# --- The rows of a scope ---
+
+
+def find(ready: Ready, scope: Scope, ids: Sequence[str], shelves: Sequence[Shelf]) -> Flow[dict[str, Stored]]:
+    """Rows of this scope by id, whatever their state; what belongs to others is not there."""
+    possible = [identity for identity in ids if is_memory_id(identity)]
+    rows = (yield from calls.retrieve(ready.collection, possible)) if possible else []
+    stored = [from_point(row) for row in rows]
+    return {each.point: each for each in stored if scope.holds(each.metadata, shelves)}
+
+
+def require(rows: Mapping[str, Stored], identity: str, scope: Scope) -> MemoryItem:
+    """The memory, or an error that says what to do."""
+    if identity not in rows:
+        raise MemoryNotFound(f"there is no memory {identity!r} of {scope}: list() and recall() give the ids that exist")
+    return readable(rows[identity])
+
+
+def readable(stored: Stored) -> MemoryItem:
+    """A row as a memory, or an error that says what is wrong with it."""
+    reason = damage(stored)
+    if reason is not None:
+        raise MemoryDamaged(
+            f"memory {stored.point!r} can't be used: {reason}. forget({stored.point!r}) removes it, and "
+            "stats(verify=True) names all that are like it",
+            id=stored.point,
+            reason=reason,
+        )
+    return to_item(stored)
+
+
+def all_rows(ready: Ready, where: Node, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
+    """All rows that match, whatever their state, a page at a time; with `only`, some fields of them."""
+    rows: list[Stored] = []
+    offset: Any = None
+    while True:
+        points, offset = yield from calls.page(ready.collection, where, _ROWS_PER_PAGE, offset, only=only)
+        rows += [from_point(point) for point in points]
+        if offset is None:
+            return rows

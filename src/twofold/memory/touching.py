@@ -7,7 +7,7 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,46 +16,50 @@ from typing import Literal, TypeAlias
 from twofold.documents import iso
 from twofold.engine import calls
 from twofold.engine.layout import METADATA_KEY, from_point, metadata_key
-from twofold.errors import IndexClosed
+from twofold.errors import EngineError, IndexClosed
 from twofold.flow import Flow
+from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
-from twofold.memory.layout import MOST
+from twofold.index.searching import Searcher
+from twofold.memory.items import MAX_EXACT_INTEGER
 
 log = logging.getLogger("twofold.memory")
 
+Exclusively: TypeAlias = Callable[[str, Flow[None]], Flow[None]]
+"""Runs a flow while nobody else of this process changes a user's memories."""
 Outcome: TypeAlias = Literal["done", "failed", "closed"]
 
-_SOON = 5.0
-_PATIENT = 30.0
+WRITE_DELAY_SECONDS = 5.0
+"""How long recalls are collected before they are written."""
+MAX_RETRY_DELAY_SECONDS = 30.0
 # Read many, so that those with the same count are written together; write few at a time, since who recalls meanwhile
 # waits for one of these writes at most.
-_READ, _WRITTEN = 256, 32
-_COUNT = metadata_key("access_count")
+_IDS_PER_READ, _IDS_PER_WRITE = 256, 32
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Recalls:
     """How often a memory was recalled since that was last written down, and when the last time was."""
 
     count: int
     last: datetime
 
 
-class Touches:
+class PendingRecalls:
     """Recalls that are not written down yet, by user and memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pending: dict[str, dict[str, Touch]] = {}
+        self._pending: dict[str, dict[str, Recalls]] = {}
         self._writing: Counter[str] = Counter()
 
-    def note(self, user: str, touched: dict[str, Touch]) -> None:
+    def note(self, user: str, recalls: dict[str, Recalls]) -> None:
         """Add recalls of a user's memories to those that are pending."""
         with self._lock:
             own = self._pending.setdefault(user, {})
-            for identity, touch in touched.items():
-                before = own.get(identity, Touch(0, touch.last))
-                own[identity] = Touch(before.count + touch.count, max(before.last, touch.last))
+            for identity, new in recalls.items():
+                before = own.get(identity, Recalls(0, new.last))
+                own[identity] = Recalls(before.count + new.count, max(before.last, new.last))
 
     def drop(self, user: str, ids: Iterable[str]) -> None:
         """These memories are gone: what gets their ids later was not recalled."""
@@ -66,13 +70,13 @@ class Touches:
             if own:
                 self._pending[user] = own
 
-    def take(self, user: str) -> dict[str, Touch]:
+    def take(self, user: str) -> dict[str, Recalls]:
         """What is pending for a user. It is being written from now on, until `settle` says what has become of it."""
         with self._lock:
             self._writing[user] += 1
             return self._pending.pop(user, {})
 
-    def settle(self, user: str, left: dict[str, Touch]) -> None:
+    def settle(self, user: str, left: dict[str, Recalls]) -> None:
         """What was taken has been written, but for what is left: that is pending again."""
         if left:
             self.note(user, left)
@@ -85,130 +89,122 @@ class Touches:
         with self._lock:
             return list({**self._pending, **self._writing})
 
-    def pending(self) -> bool:
+    def any(self) -> bool:
         """Something has to be written that nobody is writing."""
         with self._lock:
             return bool(self._pending)
 
 
-def recalled(ids: Sequence[str]) -> dict[str, Touch]:
-    """Memories that were recalled just now."""
-    now = datetime.now(timezone.utc)
-    return {identity: Touch(1, now) for identity in ids}
+class RecallCounter:
+    """Counts recalls, and has them written soon: by a thread of its own, or by a task where only awaiting works."""
 
-
-def write(ready: Ready, user: str, touches: Touches) -> Flow[None]:
-    """Write down what is pending for a user. What can't be written is pending again; what is gone is left out."""
-    taken = touches.take(user)
-    try:
-        ids = list(taken)
-        for some in _pieces(ids, _READ):
-            yield from _write_some(ready, some, taken)
-    finally:  # also when a task is called off half way
-        touches.settle(user, taken)
-
-
-def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Touch]) -> Flow[None]:
-    rows = yield from calls.retrieve(ready.collection, ids, only=[_COUNT])
-    before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
-    counts = {identity: count for identity, count in before.items() if type(count) is int and 0 <= count < MOST}
-    for identity in ids:  # what is gone or damaged can't be counted
-        if identity not in counts:
-            del taken[identity]
-    alike: dict[int, list[str]] = {}
-    for identity, known in counts.items():
-        alike.setdefault(known + taken[identity].count, []).append(identity)
-    for count, same in ((count, piece) for count, ids in alike.items() for piece in _pieces(ids, _WRITTEN)):
-        # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
-        last = max(taken[identity].last for identity in same).replace(microsecond=0)
-        changed = {"access_count": count, "last_accessed": iso(last)}
-        yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
-        for identity in same:  # written: if a later group fails, these must not be counted twice
-            del taken[identity]
-
-
-def _pieces(ids: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [ids[start : start + size] for start in range(0, len(ids), size)]
-
-
-class Toucher:
-    """Has touches written down soon: by a thread of its own, or by a task where only awaiting works."""
-
-    def __init__(self, touches: Touches, write_all: Callable[[], object]) -> None:
-        self.touches = touches
-        self._write_all = write_all
+    def __init__(self, index: HybridIndex, exclusively: Exclusively) -> None:
+        self.pending = PendingRecalls()
+        self._index = index
+        self._exclusively = exclusively
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._closing = threading.Event()
-        # An interpreter that ends without `close()` still writes down what is pending.
-        self._at_exit = weakref.finalize(self, _finish, touches, write_all)
+        # An interpreter that ends without `close()` still writes what is pending. What it calls must not hold the
+        # counter itself, or the counter would never go.
+        self._at_exit = weakref.finalize(self, _finish, index, self.pending, exclusively)
 
     def note(self, user: str, ids: Sequence[str]) -> None:
-        """Count these recalls; a thread writes them down in a moment."""
+        """Count a recall of these memories; it is written in a moment."""
+        now = datetime.now(timezone.utc)
+        recalls = {identity: Recalls(1, now) for identity in ids}
+        if self._index.awaited_only:
+            self.pending.note(user, recalls)
+            self._start_task()
+            return
         with self._guard:
-            self.touches.note(user, recalled(ids))
+            self.pending.note(user, recalls)
             if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._later, name="twofold-touch", daemon=True)
+                self._thread = threading.Thread(target=self._write_in_thread, name="twofold-touch", daemon=True)
                 self._thread.start()
 
-    def note_awaiting(self, user: str, ids: Sequence[str], write_all: Callable[[], Awaitable[object]]) -> None:
-        """Count these recalls; a task of the running loop writes them down in a moment."""
-        self.touches.note(user, recalled(ids))
-        loop = asyncio.get_running_loop()
-        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
-            self._hurry = asyncio.Event()
-            self._task = loop.create_task(_later_awaiting(self.touches, write_all, self._hurry))
+    def write(self, searcher: Searcher) -> Flow[None]:
+        """Write all recalls that are pending."""
+        return write_pending(searcher.ready, self.pending, self._exclusively)
 
-    def stop(self) -> None:
-        """No more in the background; what is just being written is finished. Whoever closes writes what is pending."""
+    def write_before_reading(self, searcher: Searcher) -> Flow[None]:
+        """Write recalls before memories are read. Reading goes on where writing fails: they stay pending."""
+        try:
+            yield from self.write(searcher)
+        except EngineError as error:
+            log.warning("recalls could not be counted yet: %s", error)
+
+    def close(self) -> None:
+        """End what runs in the background, and write what is pending."""
+        self._stop_thread()
+        if self.pending.any() and not self._index.closed:
+            self._index.perform(self.write)
+
+    async def aclose(self) -> None:
+        """`close` without blocking the event loop."""
+        await self.astop()
+        if self.pending.any() and not self._index.closed:
+            await self._index.aperform(self.write)
+
+    async def astop(self) -> None:
+        """End what runs in the background, once it has written what it is writing."""
+        await asyncio.to_thread(self._stop_thread)
+        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+            self._hurry.set()
+            await asyncio.wait([self._task])
+
+    def _stop_thread(self) -> None:
         self._at_exit.detach()
         self._closing.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    async def astop(self) -> None:
-        """`stop` without blocking the event loop."""
-        await asyncio.to_thread(self.stop)
-        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
-            self._hurry.set()
-            await asyncio.wait([self._task])
-
-    def _later(self) -> None:
-        delay = _SOON
+    def _write_in_thread(self) -> None:
+        delay = WRITE_DELAY_SECONDS
         while not self._closing.wait(delay):
-            outcome = _tried(self._write_all)
-            delay = min(2 * delay, _PATIENT) if outcome == "failed" else _SOON
+            outcome = _write_now(self._index, self.pending, self._exclusively)
+            delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS) if outcome == "failed" else WRITE_DELAY_SECONDS
             with self._guard:
-                if outcome == "closed" or not self.touches.pending():
+                if outcome == "closed" or not self.pending.any():
                     self._thread = None
                     return
 
+    def _start_task(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+            self._hurry = asyncio.Event()
+            self._task = loop.create_task(self._write_in_task(self._hurry))
 
-async def _later_awaiting(touches: Touches, write_all: Callable[[], Awaitable[object]], hurry: asyncio.Event) -> None:
-    delay = _SOON
-    while touches.pending() and not hurry.is_set():
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(hurry.wait(), delay)
-        try:
-            await write_all()
-        except Exception as error:
-            if _said(error) == "closed":
-                return
-            delay = min(2 * delay, _PATIENT)
+    async def _write_in_task(self, hurry: asyncio.Event) -> None:
+        delay = WRITE_DELAY_SECONDS
+        while self.pending.any() and not hurry.is_set():
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(hurry.wait(), delay)
+            try:
+                await self._index.aperform(self.write)
+            except Exception as error:
+                if _outcome_of(error) == "closed":
+                    return
+                delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS)
 
 
-def _tried(write_all: Callable[[], object]) -> Outcome:
+def _finish(index: HybridIndex, pending: PendingRecalls, exclusively: Exclusively) -> None:
+    if pending.users():
+        _write_now(index, pending, exclusively)
+
+
+def _write_now(index: HybridIndex, pending: PendingRecalls, exclusively: Exclusively) -> Outcome:
     try:
-        write_all()
+        index.perform(lambda searcher: write_pending(searcher.ready, pending, exclusively))
     except Exception as error:
-        return _said(error)
+        return _outcome_of(error)
     return "done"
 
 
-def _said(error: Exception) -> Outcome:
+def _outcome_of(error: Exception) -> Outcome:
     """A failure may pass; an index that was closed under its memory doesn't come back."""
     if isinstance(error, IndexClosed):
         log.warning("the last recalls were not counted: %s. Close the memory, not the index underneath", error)
@@ -217,6 +213,47 @@ def _said(error: Exception) -> Outcome:
     return "failed"
 
 
-def _finish(touches: Touches, write_all: Callable[[], object]) -> None:
-    if touches.users():
-        _tried(write_all)
+# --- Writing ---
+
+
+def write_pending(ready: Ready, pending: PendingRecalls, exclusively: Exclusively) -> Flow[None]:
+    """Write all recalls that are pending, user by user."""
+    for user in pending.users():
+        yield from exclusively(user, _write_user(ready, user, pending))
+
+
+def _write_user(ready: Ready, user: str, pending: PendingRecalls) -> Flow[None]:
+    """Write what is pending for a user. What can't be written is pending again; what is gone is left out."""
+    taken = pending.take(user)
+    try:
+        for some in _pieces(list(taken), _IDS_PER_READ):
+            yield from _write_some(ready, some, taken)
+    finally:  # also when a task is called off half way
+        pending.settle(user, taken)
+
+
+def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Recalls]) -> Flow[None]:
+    rows = yield from calls.retrieve(ready.collection, ids, only=[metadata_key("access_count")])
+    before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
+    counts = {identity: count for identity, count in before.items() if _can_grow(count)}
+    for identity in ids:  # what is gone or damaged can't be counted
+        if identity not in counts:
+            del taken[identity]
+    alike: dict[int, list[str]] = {}
+    for identity, known in counts.items():
+        alike.setdefault(known + taken[identity].count, []).append(identity)
+    for count, same in ((count, piece) for count, ids in alike.items() for piece in _pieces(ids, _IDS_PER_WRITE)):
+        # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
+        last = max(taken[identity].last for identity in same).replace(microsecond=0)
+        changed = {"access_count": count, "last_accessed": iso(last)}
+        yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
+        for identity in same:  # written: if a later group fails, these must not be counted twice
+            del taken[identity]
+
+
+def _can_grow(count: object) -> bool:
+    return type(count) is int and 0 <= count < MAX_EXACT_INTEGER
+
+
+def _pieces(ids: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [ids[start : start + size] for start in range(0, len(ids), size)]

@@ -1,33 +1,61 @@
-"""Storing memories: check, encode, find what is already there, write."""
+"""Storing memories: check what was given, encode it, find what is already there, write.
+
+`remember`, `update` and `backfill` stand at the end, after the steps that they take. Turns of a conversation are often
+short ("yes, the blue one") and say little by themselves, so the stored vectors of each take in a part of the turns
+before and after it: whatever changes a turn also writes its neighbours anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import partial
+from itertools import islice
 from typing import Any
 
-from twofold.documents import Record, check
+import numpy as np
+
+from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
-from twofold.engine.layout import Stored, from_point, to_point
-from twofold.errors import CollectionMismatch, InvalidDocument, MemoryDamaged, MemoryNotFound
-from twofold.filters import AnyOf, Node, Not, Present
-from twofold.flow import Flow
-from twofold.index.opening import Ready
-from twofold.index.writing import encode_dense, encode_sparse
-from twofold.memory.config import MemoryConfig, check_trust
-from twofold.memory.items import TRUST, MemoryItem, is_memory_id
-from twofold.memory.layout import as_importance, as_moment, as_tags, content_hash, damage, to_item, to_record
-from twofold.memory.scope import MEMORIES, Scope, Shelf
+from twofold.engine.asking import Ask, Probe
+from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, to_point
+from twofold.errors import CollectionMismatch, InvalidDocument
+from twofold.filters import All, AnyOf, Between, HasVector, Not, Present
+from twofold.flow import Flow, Renew
+from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, reporting
+from twofold.memory.items import (
+    FIELDS,
+    TRUST,
+    MemoryItem,
+    Remembered,
+    Similar,
+    accepted_by,
+    check_id,
+    check_ids,
+    content_hash,
+    damage,
+    to_item,
+    to_record,
+)
+from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, require
+from twofold.memory.state import View
+from twofold.ranking.fusion import resolve
 
-# --- Storing memories: check, encode, find what is already there, write ---
+log = logging.getLogger("twofold.memory")
 
+BATCH_SIZE = 64
+"""How many memories are encoded and written at a time."""
+SIMILAR_MEMORIES = 5
+"""How many memories that say nearly the same `remember` names at most."""
 _SPARE_IDS = 8
 _PEOPLE = ("user", "system")
+_CLEARABLE = ("category", "source")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
+
+# --- Check ---
 
 
 @dataclass(frozen=True)
@@ -43,29 +71,21 @@ class Draft:
         return content_hash(self.text)
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """A memory with its vectors."""
-
-    item: MemoryItem
-    dense: Vectors | None
-    sparse: Sparse | None
-
-
 def draft(text: object, fields: Mapping[str, Any], position: int | None = None) -> Draft:
-    """Check what `remember` was given; fields that are None were not given."""
+    """Check a text and the fields that were given with it; fields that are None were not given."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidDocument(f"a memory is a text with something in it, got {text!r}", position=position)
     given = {name: value for name, value in fields.items() if value is not None}
-    unknown = set(given) - set(_CHECKS)
+    known = accepted_by("remember")
+    unknown = set(given) - set(known)
     if unknown:
         raise InvalidDocument(
             f"unknown fields {sorted(unknown)}: put what is your own under metadata; known are "
-            f"{', '.join(sorted(_CHECKS))}",
+            f"{', '.join(sorted(known))}",
             position=position,
         )
     try:
-        checked = {name: _CHECKS[name](value) for name, value in given.items()}
+        checked = {name: FIELDS[name].kind.check(value, name) for name, value in given.items()}
     except ValueError as error:
         if position is None:
             raise
@@ -74,45 +94,19 @@ def draft(text: object, fields: Mapping[str, Any], position: int | None = None) 
     return Draft(record.text, {**checked, **({"metadata": record.metadata} if "metadata" in checked else {})})
 
 
-def _text(name: str) -> Any:
-    def check(value: object) -> str:
-        if not isinstance(value, str) or not value.strip():
-            raise InvalidDocument(f"{name} must be a text with something in it, got {value!r}")
-        return value
-
-    return check
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidDocument(f"metadata must be a mapping, got {type(value).__name__}")
-    return dict(value)
+def drafted(memory: str | Mapping[str, Any], position: int) -> Draft:
+    """Check one of many memories: a text, or a mapping with `text` and the fields that `remember` takes."""
+    if isinstance(memory, str):
+        return draft(memory, {}, position)
+    if not isinstance(memory, Mapping):
+        raise InvalidDocument(f"expected a text or a mapping, got {type(memory).__name__}", position=position)
+    return draft(memory.get("text"), {k: v for k, v in memory.items() if k != "text"}, position)
 
 
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidDocument(f"pinned is True or False, got {value!r}")
-    return value
-
-
-_CHECKS: dict[str, Any] = {
-    "type": _text("type"),
-    "category": _text("category"),
-    "tags": as_tags,
-    "metadata": _mapping,
-    "source": _text("source"),
-    "trust": partial(check_trust, wrong=InvalidDocument),
-    "pinned": _flag,
-    "importance": as_importance,
-    "created": lambda value: as_moment(value, "created"),
-}
-
-
-def fresh(scope: Scope, written: Draft, default_type: str) -> MemoryItem:
+def new_item(scope: Scope, written: Draft, default_type: str) -> MemoryItem:
     """A new memory; its id is still to be found."""
-    now = datetime.now(timezone.utc)
     given = dict(written.given)
-    created = given.pop("created", now)
+    created = given.pop("created", datetime.now(timezone.utc))
     scoped = {"user": scope.user, "agent": scope.agent, "session": scope.session}
     fields = {"type": default_type, **scoped, **given, "created": created, "updated": created}
     return MemoryItem(id="", text=written.text, content_hash=written.hash, **fields)
@@ -147,43 +141,53 @@ def _replaced(old: MemoryItem, given: Mapping[str, Any]) -> set[str]:
     return {"type", "category", "pinned", "importance", *(("trust", "source") if vouched else ())}
 
 
-def encode(ready: Ready, items: Sequence[MemoryItem], config: MemoryConfig) -> Flow[list[Encoded]]:
+# --- Encode ---
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A memory with its vectors."""
+
+    item: MemoryItem
+    dense: Vectors | None
+    sparse: Sparse | None
+
+
+def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
     """Vectors for memories: meaning from the text, words from the text and with less weight from its description."""
-    if ready.read_only:
-        raise CollectionMismatch(ready.read_only)
+    if view.ready.read_only:
+        raise CollectionMismatch(view.ready.read_only)
     texts = [f"{item.speaker}: {item.text}" if item.speaker else item.text for item in items]
-    found = yield from encode_dense(ready, texts)
-    dense: Sequence[Vectors | None] = found or [None] * len(items)
-    sparse = yield from lexical(ready, items, config)
+    vectors = yield from encode_dense(view.ready, texts)
+    dense: Sequence[Vectors | None] = vectors or [None] * len(items)
+    sparse = yield from _encode_words(view, items)
     return [Encoded(*each) for each in zip(items, dense, sparse, strict=True)]
 
 
-def lexical(ready: Ready, items: Sequence[MemoryItem], config: MemoryConfig) -> Flow[list[Sparse | None]]:
+def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[Sparse | None]]:
     """The words of memories, field by field, in one call of the encoder."""
-    fields = [_fields(item, config) for item in items]
+    fields = [_weighted_texts(view, item) for item in items]
     texts = [text for each in fields for text, _ in each]
-    vectors = iter((yield from encode_sparse(ready, texts)))
-    if ready.no_lexical:
+    vectors = iter((yield from encode_sparse(view.ready, texts)))
+    if view.ready.no_lexical:
         return [None] * len(items)
     return [blend([(next(vectors), weight) for _, weight in each]) for each in fields]
 
 
-def _fields(item: MemoryItem, config: MemoryConfig) -> list[tuple[str, float]]:
+def _weighted_texts(view: View, item: MemoryItem) -> list[tuple[str, float]]:
+    """The texts whose words find a memory, and how much the words of each count."""
+    config = view.config
+    own = {"type": item.type, "source": item.source}
+    values = [own.get(name, item.metadata.get(name.removeprefix("metadata."))) for name in config.fields]
+    named = [str(value) for value in values if isinstance(value, (str, int)) and not isinstance(value, bool)]
     described = [
         (item.text, 1.0),
         (item.category or "", config.category_weight),
-        (" ".join([*item.tags, *_declared(item, config)]), config.tags_weight),
+        (" ".join([*item.tags, *named]), config.tags_weight),
         (item.speaker or "", 1.0),
         (_spoken_date(item), 1.0),
     ]
     return [(text, weight) for text, weight in described if text.strip() and weight]
-
-
-def _declared(item: MemoryItem, config: MemoryConfig) -> list[str]:
-    """The values that a query can name, so that their words find the memory too."""
-    own = {"type": item.type, "source": item.source}
-    values = [own.get(name, item.metadata.get(name.removeprefix("metadata."))) for name in config.fields]
-    return [str(value) for value in values if isinstance(value, (str, int)) and not isinstance(value, bool)]
 
 
 def _spoken_date(item: MemoryItem) -> str:
@@ -193,71 +197,361 @@ def _spoken_date(item: MemoryItem) -> str:
     return f"{item.created.day} {_MONTHS[item.created.month - 1]} {item.created.year}"
 
 
-def put(ready: Ready, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> Flow[None]:
-    """Write memories that have their ids; unless told which, on the shelf where they belong."""
-    if not encoded:
-        return
-    points = [to_point(record_of(each.item, shelf), each.dense, each.sparse) for each in encoded]
-    yield from calls.upsert(ready.collection, points)
-    ready.nature.changed(len(encoded))
+# --- Find what is there, and write ---
 
 
-def record_of(item: MemoryItem, shelf: Shelf | None = None) -> Record:
-    """A memory as a document on the right shelf."""
-    usual: Shelf = "memory" if item.superseded_by is None else "superseded"
-    return to_record(item, Scope(item.user, item.agent, item.session).fields(shelf or usual))
-
-
-def same_texts(ready: Ready, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str, MemoryItem]]:
+def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str, MemoryItem]]:
     """The memories of exactly this scope that have these texts, by hash. Turns are said, not remembered: not they."""
-    none_of: list[Node] = [Not(Present(name)) for name in ("agent", "session") if getattr(scope, name) is None]
     texts = AnyOf("content_hash", tuple(hashes))
-    where = scope.where(MEMORIES, texts, Not(Present("order")), *none_of)
-    rows = yield from calls.scroll(ready.collection, where, 4 * len(hashes) + 16)
-    found = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
-    return {item.content_hash: item for item in sorted(found, key=lambda item: item.superseded_by is None)}
+    conditions = [texts, Not(Present("order")), *scope.exactly("agent", "session")]
+    where = scope.where(MEMORIES, *conditions)
+    rows = yield from calls.scroll(view.ready.collection, where, 4 * len(hashes) + 16)
+    items = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
+    return {item.content_hash: item for item in sorted(items, key=lambda item: item.superseded_by is None)}
 
 
-def free_ids(ready: Ready, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str, str]]:
+def _free_ids(view: View, hashes: Sequence[str]) -> Flow[dict[str, str]]:
     """An id for each text that no memory has. It follows from the text, so that a retry finds the same one.
 
     It may be taken by a memory that once had this text and has been updated since: then the next one is used.
     """
+    scope, collection = view.scope, view.ready.collection
     wanted = {h: [scope.identity("memory", [h, n]) for n in range(_SPARE_IDS)] for h in hashes}
-    rows = (yield from calls.retrieve(ready.collection, [ids[0] for ids in wanted.values()])) if wanted else []
+    rows = (yield from calls.retrieve(collection, [ids[0] for ids in wanted.values()])) if wanted else []
     taken = {str(row.id) for row in rows}
     for text_hash, ids in wanted.items():
         if ids[0] in taken:
-            more = yield from calls.retrieve(ready.collection, ids)
+            more = yield from calls.retrieve(collection, ids)
             occupied = {str(row.id) for row in more}
             free = [identity for identity in ids if identity not in occupied]
             wanted[text_hash] = free or [scope.identity("memory", [text_hash, datetime.now(timezone.utc).isoformat()])]
     return {text_hash: ids[0] for text_hash, ids in wanted.items()}
 
 
-def find(ready: Ready, scope: Scope, ids: Sequence[str], shelves: Sequence[Shelf]) -> Flow[dict[str, Stored]]:
-    """Rows of this scope by id, whatever their state; what belongs to others is not there."""
-    possible = [identity for identity in ids if is_memory_id(identity)]
-    rows = (yield from calls.retrieve(ready.collection, possible)) if possible else []
-    stored = [from_point(row) for row in rows]
-    return {each.point: each for each in stored if scope.holds(each.metadata, shelves)}
+def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> Flow[None]:
+    """Write memories that have their ids; unless told which, on the shelf where they belong."""
+    if not encoded:
+        return
+    points = [to_point(to_record(each.item, _label(each.item, shelf)), each.dense, each.sparse) for each in encoded]
+    yield from calls.upsert(view.ready.collection, points)
+    view.ready.nature.changed(len(encoded))
 
 
-def require(found: Mapping[str, Stored], identity: str, scope: Scope) -> MemoryItem:
-    """The memory, or an error that says what to do."""
-    if identity not in found:
-        raise MemoryNotFound(f"there is no memory {identity!r} of {scope}: list() and recall() give the ids that exist")
-    return readable(found[identity])
+def _label(item: MemoryItem, shelf: Shelf | None) -> str:
+    usual: Shelf = "memory" if item.superseded_by is None else "superseded"
+    return Scope(item.user, item.agent, item.session).label(shelf or usual)
 
 
-def readable(stored: Stored) -> MemoryItem:
-    """A row as a memory, or an error that says what is wrong with it."""
-    wrong = damage(stored)
-    if wrong is not None:
-        raise MemoryDamaged(
-            f"memory {stored.point!r} can't be used: {wrong}. forget({stored.point!r}) removes it, and "
-            "stats(verify=True) names all that are like it",
-            id=stored.point,
-            reason=wrong,
-        )
-    return to_item(stored)
+# --- Turns lend each other context ---
+
+REACH = 2
+"""How many turns before and after it a turn takes something from."""
+# What it takes from the next ones on both sides, and from those beyond. Measured on long two-person conversations,
+# with the settings chosen on four of them and tried on the fifth.
+_MEANING_SHARES = (1 / 3, 1 / 6)
+_WORD_SHARES = (0.2, 0.1)
+
+
+@dataclass(frozen=True)
+class EncodedTurn:
+    """A turn with its own vectors, and the words that it lends to others: not the speaker's name, not the date.
+
+    A name that half of all turns carry is worth nothing as a word.
+    """
+
+    own: Encoded
+    lent_words: Sparse | None
+
+    @property
+    def order(self) -> int:
+        """Its place in the conversation."""
+        return self.own.item.order or 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a turn stands: in which conversation, and where in it."""
+
+    id: str
+    conversation: Scope
+    order: int
+
+
+def encode_turns(view: View, items: Sequence[MemoryItem]) -> Flow[list[EncodedTurn]]:
+    """Turns with their own vectors, and what they lend."""
+    encoded = yield from encode(view, items)
+    vectors = yield from encode_sparse(view.ready, [item.text for item in items])
+    words: Sequence[Sparse | None] = vectors or [None] * len(items)
+    return [EncodedTurn(*each) for each in zip(encoded, words, strict=True)]
+
+
+def in_context(turns: Sequence[EncodedTurn]) -> list[Encoded]:
+    """Turns in their order, each with a part of its neighbours in its vectors.
+
+    Where a turn is gone its place stays empty: nobody moves up, so only those next to it have to be written anew.
+    """
+    result = []
+    for place, turn in enumerate(turns):
+        around = [*turns[max(place - REACH, 0) : place], *turns[place + 1 : place + 1 + REACH]]
+        apart = [(other, abs(other.order - turn.order)) for other in around]
+        near = [(other, max(away, 1) - 1) for other, away in apart if away <= REACH]
+        result.append(replace(turn.own, dense=_shared_meaning(turn, near), sparse=_shared_words(turn, near)))
+    return result
+
+
+def _shared_meaning(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) -> Vectors | None:
+    if turn.own.dense is None:
+        return None
+    parts = [_MEANING_SHARES[away] * other.own.dense for other, away in near if other.own.dense is not None]
+    total = np.sum([turn.own.dense, *parts], axis=0)
+    length = float(np.linalg.norm(total))
+    return np.asarray(total / length, dtype=np.float32) if length else turn.own.dense
+
+
+def _shared_words(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) -> Sparse | None:
+    if turn.own.sparse is None:
+        return None
+    lent = [(other.lent_words, _WORD_SHARES[away]) for other, away in near if other.lent_words is not None]
+    return blend([(turn.own.sparse, 1.0), *lent])
+
+
+def places(rows: Iterable[Stored]) -> list[Place]:
+    """Where the turns among some rows stand. What else is wrong with a row doesn't matter."""
+    standing = []
+    for row in rows:
+        order, user, agent, session = (row.metadata.get(name) for name in ("order", "user", "agent", "session"))
+        if type(order) is int and isinstance(user, str) and row.metadata.get("shelf") == f"memory:{user}":
+            standing.append(Place(row.point, Scope(user, agent, session), order))
+    return standing
+
+
+def rewrite_neighbours(view: View, at: Sequence[Place], changed: Mapping[str, MemoryItem] | None = None) -> Flow[None]:
+    """The turns that stand there have changed, or are about to go: their neighbours hold a part of them.
+
+    So the neighbours are written anew, with what has changed and without what goes.
+    """
+    ids = {place.id for place in at}
+    for run in _runs(at):
+        yield Renew()
+        first, last = run[0], run[-1]
+        near = yield from turns_between(view, first.conversation, first.order - 2 * REACH, last.order + 2 * REACH)
+        here = {place.id for place in run}
+        stay = [turn for turn in near if turn.id not in ids]
+        stay += [turn for turn in (changed or {}).values() if turn.id in here]
+        turns = in_context((yield from encode_turns(view, sorted(stay, key=turn_order))))
+        reached = {place.order + away for place in run for away in range(-REACH, REACH + 1)}
+        yield from put(view, [each for each in turns if each.item.order in reached])
+
+
+def _runs(at: Sequence[Place]) -> list[list[Place]]:
+    """Turns that stand close together in one conversation, so that what is around them is read and written once."""
+    runs: list[list[Place]] = []
+    for place in sorted(at, key=lambda each: (str(each.conversation), each.order)):
+        last = runs[-1][-1] if runs else None
+        near = last and last.conversation == place.conversation and place.order - last.order <= 2 * REACH
+        if near and len(runs[-1]) < BATCH_SIZE:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return runs
+
+
+def turns_between(view: View, conversation: Scope, first: int, last: int) -> Flow[list[MemoryItem]]:
+    """The turns of a conversation from one place to another."""
+    # Turns of other agents in a session of the same name are another conversation.
+    window = Between("order", gte=first, lte=last)
+    where = conversation.where(("memory",), window, *conversation.exactly("agent"))
+    rows = yield from calls.scroll(view.ready.collection, where, 2 * (last - first + 1))
+    return sorted(readable_turns(map(from_point, rows)), key=turn_order)
+
+
+def readable_turns(rows: Iterable[Stored]) -> list[MemoryItem]:
+    """What can be read of a conversation; what can't is left out, and said."""
+    items = []
+    for row in rows:
+        reason = damage(row)
+        if reason is None:
+            items.append(to_item(row))
+        else:
+            log.warning("turn %s is left out: %s", row.point, reason)
+    return items
+
+
+def turn_order(turn: MemoryItem) -> tuple[int, str]:
+    """For sorting."""
+    return (turn.order or 0, turn.id)
+
+
+# --- `remember`: one memory, or many ---
+
+
+def remember(
+    view: View, text: object, fields: Mapping[str, Any], default_type: str, supersedes: str | Sequence[str]
+) -> Flow[Remembered]:
+    """Store one memory, and say which others are nearly the same."""
+    written, replaced = draft(text, fields), check_ids(supersedes)
+    old = yield from find(view.ready, view.scope, replaced, MEMORIES)
+    for identity in replaced:
+        require(old, identity, view.scope)
+    encoded = yield from encode(view, [new_item(view.scope, written, default_type)])
+    near = yield from _similar(view, encoded[0])
+    item, is_new = yield from view.exclusively(_store_and_supersede(view, written, encoded, list(old.values())))
+    if replaced:
+        view.shared.forget_vocabulary(view.scope.user)
+    similar = [each for each in near if each.id != item.id and each.id not in replaced]
+    return Remembered(item.id, is_new=is_new, similar=similar)
+
+
+def _similar(view: View, new: Encoded) -> Flow[list[Similar]]:
+    """The memories whose meaning is nearly that of a new one."""
+    floor = view.config.near_duplicate
+    if floor is None or new.dense is None:
+        return []
+    ask = Ask(resolve("auto"), (), view.scope.where(("memory",)), None)
+    request = ask.leg(Probe("dense", new.dense, floor), SIMILAR_MEMORIES, payload=True)
+    answers = yield from calls.query(view.ready.collection, [request])
+    near = [(from_point(point), point.score) for point in answers[0]]
+    other = [(row, score) for row, score in near if row.metadata.get("content_hash") != new.item.content_hash]
+    return [Similar(row.id, row.text, round(score, 4)) for row, score in other if damage(row) is None]
+
+
+def _store_and_supersede(
+    view: View, written: Draft, encoded: Sequence[Encoded], old: Sequence[Stored]
+) -> Flow[tuple[MemoryItem, bool]]:
+    """Write one memory, and hide those that it replaces: it is stored first, so that nothing is lost half way."""
+    stored = yield from _store(view, [written], encoded)
+    item = stored[0][0]
+    others = [row for row in old if row.point != item.id]
+    if others:
+        yield from rewrite_neighbours(view, places(others))
+        fields = {"superseded_by": item.id, "shelf": view.scope.label("superseded")}
+        yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point for row in others])
+    return stored[0]
+
+
+def remember_many(
+    view: View, memories: Iterable[str | Mapping[str, Any]], default_type: str, progress: ProgressLike
+) -> Flow[list[Remembered]]:
+    """Store many memories, a batch at a time. A list is checked whole before anything is written."""
+    if isinstance(memories, (str, bytes, Mapping)):
+        raise InvalidDocument("remember_many takes a list (or any iterable) of memories: wrap a single one in [ ]")
+    drafts = (drafted(memory, position) for position, memory in enumerate(memories))
+    checked = iter(list(drafts) if isinstance(memories, Sequence) else drafts)
+    done: list[Remembered] = []
+    with reporting(memories, progress) as advance:
+        while batch := list(islice(checked, BATCH_SIZE)):
+            yield Renew()
+            encoded = yield from encode(view, [new_item(view.scope, written, default_type) for written in batch])
+            stored = yield from view.exclusively(_store(view, batch, encoded))
+            done += [Remembered(item.id, is_new=is_new) for item, is_new in stored]
+            advance(len(batch))
+    return done
+
+
+def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> Flow[list[tuple[MemoryItem, bool]]]:
+    """Write memories; one whose text is there already is refreshed. Of the same text twice, the last counts."""
+    hashes = list(dict.fromkeys(written.hash for written in drafts))
+    old = yield from same_texts(view, view.scope, hashes)
+    ids = yield from _free_ids(view, [h for h in hashes if h not in old])
+    final: dict[str, Encoded] = {}
+    is_new: list[bool] = []
+    for written, each in zip(drafts, encoded, strict=True):
+        known = final[written.hash].item if written.hash in final else old.get(written.hash)
+        item = replace(each.item, id=ids[written.hash]) if known is None else refreshed(known, written)
+        final[written.hash] = replace(each, item=item)
+        is_new.append(known is None)
+    merged = {written.hash for written, new in zip(drafts, is_new, strict=True) if not new}
+    yield from _encode_merged(view, final, merged)
+    yield from put(view, list(final.values()))
+    if merged:  # how many have a tag can't be told without reading it anew
+        view.shared.count(added=len(ids))
+        view.shared.forget_vocabulary(view.scope.user)
+    else:
+        view.shared.add([each.item for each in final.values()], len(ids))
+    return [(final[written.hash].item, new) for written, new in zip(drafts, is_new, strict=True)]
+
+
+def _encode_merged(view: View, final: dict[str, Encoded], hashes: set[str]) -> Flow[None]:
+    """A refreshed memory has the tags of before and of now, so its words are encoded anew."""
+    items = [final[h].item for h in hashes]
+    vectors = yield from _encode_words(view, items)
+    for item, sparse in zip(items, vectors, strict=True):
+        final[item.content_hash] = replace(final[item.content_hash], sparse=sparse)
+
+
+# --- `update` ---
+
+
+def update(view: View, identity: str, text: str | None, changes: Mapping[str, Any]) -> Flow[MemoryItem]:
+    """Change a memory: what is given is replaced, the rest stays, and it is encoded anew."""
+    cleared: dict[str, Any] = {name: None for name in _CLEARABLE if changes.get(name) == ""}
+    checked = draft("-" if text is None else text, {**changes, **cleared})
+    fields = {**checked.given, **cleared}
+    if text is not None:
+        fields |= {"text": checked.text, "content_hash": checked.hash}
+    item = yield from view.exclusively(_change(view, check_id(identity), fields))
+    view.shared.forget_vocabulary(view.scope.user)
+    return item
+
+
+def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[MemoryItem]:
+    rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
+    old = require(rows, identity, view.scope)
+    item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
+    if item.order is None and item.content_hash != old.content_hash:
+        yield from _check_unique(view, item)
+    standing = places(rows.values())
+    if standing:
+        yield from rewrite_neighbours(view, standing, {item.id: item})
+    else:
+        yield from put(view, (yield from encode(view, [item])))
+    return item
+
+
+def _check_unique(view: View, item: MemoryItem) -> Flow[None]:
+    """One text is one memory: two would be refreshed, counted and forgotten apart from each other."""
+    scope = Scope(item.user, item.agent, item.session)
+    same = yield from same_texts(view, scope, [item.content_hash])
+    for other in same.values():
+        if other.superseded_by is None:
+            raise InvalidDocument(
+                f"memory {other.id!r} has this very text: update that one and forget({item.id!r}), or remember() the "
+                f"text with supersedes={item.id!r}"
+            )
+
+
+# --- `backfill`: rows that lack a vector, because a model was down or another program wrote them, get it ---
+
+
+def backfill(view: View) -> Flow[int]:
+    """Encode what lacks a vector, a batch at a time, and say how many lack none any more."""
+    before = yield from _lacking_vectors(view)
+    for place in range(0, len(before), BATCH_SIZE):
+        yield Renew()
+        yield from view.exclusively(_encode_again(view, before[place : place + BATCH_SIZE]))
+    after = (yield from _lacking_vectors(view)) if before else []
+    return len({*before} - {*after})
+
+
+def _lacking_vectors(view: View) -> Flow[list[str]]:
+    """The rows without a vector that the collection has room for."""
+    own = view.scope.where(TEXTS)
+    lacking: dict[str, None] = {}
+    for name, missing in ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical)):
+        if missing is None:
+            rows = yield from all_rows(view.ready, All((own, Not(HasVector(name)))), only=[])
+            lacking |= dict.fromkeys(row.point for row in rows)
+    return list(lacking)
+
+
+def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
+    """Rows as they are at this moment: somebody may have changed or deleted them since they were counted."""
+    rows = yield from find(view.ready, view.scope, ids, TEXTS)
+    sound = {identity: row for identity, row in rows.items() if damage(row) is None}
+    standing = places(sound.values())
+    turns = {place.id: to_item(sound.pop(place.id)) for place in standing}
+    yield from rewrite_neighbours(view, standing, turns)
+    encoded = yield from encode(view, [to_item(row) for row in sound.values()])
+    logs = {row.point for row in sound.values() if str(row.metadata.get("shelf", "")).startswith("log:")}
+    yield from put(view, [each for each in encoded if each.item.id in logs], "log")
+    yield from put(view, [each for each in encoded if each.item.id not in logs])

@@ -436,7 +436,7 @@ def memory_tools(
     wanted = NAMES if only is None else _check_names(only)
     _check_memory(memory)
     if trust != "agent":  # else there is no need to load the memory yet
-        from twofold.memory.config import check_trust
+        from twofold.memory.items import check_trust
 
         check_trust(trust)
     tools = [make(name, memory=memory, trust=trust) for name, make in _TOOLS.items() if name in wanted]
