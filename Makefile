@@ -11,7 +11,7 @@ NODE := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),node-lin
 MODEL := $(addprefix src/twofold/encoders/minilm/,model.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench eval crash conformance mcp official crewai clean again
+.PHONY: help demo quick test check format bench eval crash conformance mcp official crewai clean again
 
 help: ## show this list
 	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
@@ -21,7 +21,10 @@ help: ## show this list
 demo: $(VENV)/.runtime ## install into .venv and show a first recall
 	@$(VENV)/bin/twofold demo $(ARGS)
 
-test: $(VENV)/.dev ## run the tests, for example: make test ARGS="-k fusion" JOBS=4
+quick: $(VENV)/.dev ## the inner loop, about a minute: one engine, no processes, no notebooks, for example: make quick ARGS="-k fusion"
+	@$(PY) -m pytest -n $(JOBS) -m "not slow" -q $(ARGS)
+
+test: $(VENV)/.dev ## run all tests, for example: make test ARGS="-k fusion" JOBS=4
 	@$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, types, and the layers: who may import whom

@@ -1,9 +1,10 @@
-"""Shared by every test: no network beyond loopback, and one index fixture for every engine and style."""
+"""Shared by every test: the network ends at loopback, what `make quick` leaves out, and an index on every engine."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -17,14 +18,19 @@ from hypothesis import HealthCheck, settings
 from tests.faces import ENGINES, STYLES, Face, open_face
 from twofold.testing import HashEmbedding
 
-_QUICK = Path("/dev/shm")
-_ROOM = 8 * 2**30
+TESTS = Path(__file__).parent
+_SHARED_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 8 * 2**30
 
 
 def _stores_in_memory() -> None:
     """Hundreds of stores are made and thrown away: where there is room they lie in memory, and need no disk."""
-    if _QUICK.is_dir() and os.access(_QUICK, os.W_OK) and shutil.disk_usage(_QUICK).free > _ROOM:
-        os.environ.setdefault("TMPDIR", str(_QUICK))
+    if (
+        _SHARED_MEMORY.is_dir()
+        and os.access(_SHARED_MEMORY, os.W_OK)
+        and shutil.disk_usage(_SHARED_MEMORY).free > _ROOM_BYTES
+    ):
+        os.environ.setdefault("TMPDIR", str(_SHARED_MEMORY))
         tempfile.tempdir = None  # so that the next look finds it
 
 
@@ -33,6 +39,46 @@ settings.register_profile(
     "twofold", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("twofold")
+
+
+# Left out by `make quick` as a whole: processes, notebooks, servers, and frameworks that take seconds to import.
+SLOW = ("agents", "docs", "eval", "kit", "llamaindex", "mcp", "test_benchmarks.py", "test_one_ranking.py")
+# The engine and style that `make quick` keeps of a test that runs on all of them, by the names that the fixtures use.
+_KEPT = ("memory-sync", "embedded-sync", "embedded", "sync", "blocking")
+_ENGINE_AND_STYLE = re.compile(
+    r"(memory|path|embedded|local|http|process|server)(-(sync|async))?|sync|async|blocking|awaited|by name(, awaited)?"
+)
+# A test whose code names one of these starts a process.
+_PROCESSES = {"Popen", "Process", "fork", "run_apart", "start", "subprocess"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Not even imported in the quick run."""
+    return True if config.option.markexpr == "not slow" and _is_slow(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what `make quick` leaves out: whole folders, other engines and styles, other processes."""
+    for item in items:
+        if _is_slow(item.path) or _runs_elsewhere(item) or _starts_a_process(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def _is_slow(path: Path) -> bool:
+    parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
+    return bool(parts) and parts[0] in SLOW
+
+
+def _runs_elsewhere(item: pytest.Item) -> bool:
+    """Not on the embedded engine, or awaited. The same test stays in the quick run with the engine that it keeps."""
+    values = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    named = [value for value in values if isinstance(value, str) and _ENGINE_AND_STYLE.fullmatch(value)]
+    return any(value not in _KEPT for value in named)
+
+
+def _starts_a_process(item: pytest.Item) -> bool:
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return code is not None and not _PROCESSES.isdisjoint(code.co_names)
 
 
 @pytest.fixture(autouse=True, scope="session")

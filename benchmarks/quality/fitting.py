@@ -90,7 +90,7 @@ def _with_pieces(vectors: Material) -> Material:
 
 
 def _model() -> Any:
-    return models.encoder()
+    return models.bundled_dense()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Material:
 
     def encoder(self) -> DenseEncoder:
         """The bundled model, with every vector ready."""
-        model = models.encoder()
+        model = models.bundled_dense()
         return DenseEncoder(
             name=model.name,
             dim=model.dim,
@@ -86,7 +86,7 @@ def _vectors(what: str, texts: Sequence[str], cache: Path, chunk: int) -> Vector
 
 
 def _embed(what: str, texts: Sequence[str], chunk: int) -> Vectors:
-    model = models.encoder()
+    model = models.bundled_dense()
     with Progress(transient=True) as bar:
         task = bar.add_task(f"embedding {what}", total=len(texts))
         parts = []

@@ -25,19 +25,19 @@ _SYMBOL = re.compile(
     re.MULTILINE,
 )
 _CODE = re.compile(r"[A-Za-z]_[A-Za-z]|\b[a-z]{2,}[A-Z]|\w\(|[A-Za-z_]{2}\.[A-Za-z_]{2}|(?<!\w)/\w|[*$|<>={}\[\]`]")
-_LOOKED_AT = 1000
-_SILENT = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
+_MAX_CODE_CHARACTERS = 1000
+_SILENT_CATEGORIES = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
 
 
 def normalise(text: str) -> str:
-    """Give `text` in NFC, so that the same word is always the same characters."""
+    """`text` in NFC, so that the same word is always the same characters."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def find_surrogate(text: str) -> int | None:
-    """Position of the first lone surrogate, which no UTF-8 store can hold."""
-    found = _SURROGATE.search(text)
-    return found.start() if found else None
+    """The position of the first lone surrogate, which no UTF-8 store can hold."""
+    match = _SURROGATE.search(text)
+    return match.start() if match else None
 
 
 def replace_surrogates(text: str) -> str:
@@ -58,18 +58,18 @@ def clean_query(query: str, limit: int) -> tuple[str, str | None]:
 
 def says_something(text: str) -> bool:
     """There is more in it than punctuation, blanks and control characters."""
-    return any(unicodedata.category(character) not in _SILENT for character in text)
+    return any(unicodedata.category(character) not in _SILENT_CATEGORIES for character in text)
 
 
 def looks_like_code(text: str) -> bool:
     """A text in which more than one character of forty is a symbol that prose has little use for."""
-    start = text[:_LOOKED_AT]
-    if not _crowded(start):  # most prose: its mark-up needs no look
+    start = text[:_MAX_CODE_CHARACTERS]
+    if not _has_many_symbols(start):  # most prose: no need to search it for mark-up
         return False
-    return _crowded(_MARKUP.sub(" ", start))
+    return _has_many_symbols(_MARKUP.sub(" ", start))
 
 
-def _crowded(text: str) -> bool:
+def _has_many_symbols(text: str) -> bool:
     return len(_SYMBOL.findall(text)) > max(1, len(text) / 40)
 
 
@@ -80,8 +80,8 @@ def has_code(query: str) -> bool:
 
 def plain_matches(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
     """For each text the words of `query` that stand in it just so."""
-    asked = words(query)
-    return [tuple(word for word in asked if word in found) for found in (set(words(text)) for text in texts)]
+    query_words = words(query)
+    return [tuple(word for word in query_words if word in present) for present in (set(words(text)) for text in texts)]
 
 
 def words(text: str) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.encoders.models import DIM, encoder, measure, resolve_dense
+from twofold.encoders.models import BUNDLED_DIM, bundled_dense, dimension_of, resolve_dense
 
-MODEL = encoder()
+MODEL = bundled_dense()
 
 
 def similarity(one: str, other: str) -> float:
@@ -30,11 +30,11 @@ def test_what_means_the_same_is_nearer_than_what_does_not(query: str, near: str,
 
 def test_vectors_have_384_dimensions_and_unit_length() -> None:
     vectors = MODEL.embed_documents(["one", "a longer text about tunnels and ports", "", "日本語", "😀", "\0"])
-    assert vectors.shape == (6, DIM) == (6, 384)
+    assert vectors.shape == (6, BUNDLED_DIM) == (6, 384)
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(6), abs=1e-5)
     assert MODEL.embed_query("one").shape == (384,)
-    assert measure(MODEL) == 384
+    assert dimension_of(MODEL) == 384
 
 
 def test_the_same_text_is_the_same_vector() -> None:

@@ -16,7 +16,7 @@ from llama_index.core import MockEmbedding
 from twofold import BM25, ConfigError, Document, EncoderError, HybridIndex, PartialAdd
 from twofold.encoders import models
 from twofold.encoders.base import DenseEncoder, Sparse, check_dense
-from twofold.encoders.models import LearnedSparse, measure, resolve_dense, resolve_sparse
+from twofold.encoders.models import LearnedSparse, dimension_of, resolve_dense, resolve_sparse
 from twofold.testing import HashEmbedding
 
 
@@ -82,7 +82,7 @@ def test_an_embedding_of_any_framework_is_an_encoder(model: Any, name: str, dim:
     encoder = resolve_dense(model)
     assert encoder.name == name
     assert not encoder.by_name
-    assert measure(encoder) == dim
+    assert dimension_of(encoder) == dim
     documents = check_dense(encoder.embed_documents(("one", "two")), 2, dim, name)
     query = check_dense([encoder.embed_query("one")], 1, dim, name)
     assert documents.dtype == query.dtype == np.float32
@@ -211,7 +211,7 @@ def test_bad_vectors_are_an_encoder_error(raw: Any, hint: str) -> None:
 def test_a_model_that_gives_no_vector_is_found_out_when_it_is_measured(vector: Any) -> None:
     encoder = DenseEncoder("odd", lambda texts: [vector] * len(texts), lambda text: vector)
     with pytest.raises(EncoderError, match="odd"):
-        measure(encoder)
+        dimension_of(encoder)
 
 
 def test_a_model_that_fails_when_it_is_measured_says_why() -> None:
@@ -219,7 +219,7 @@ def test_a_model_that_fails_when_it_is_measured_says_why() -> None:
         raise RuntimeError("no key")
 
     with pytest.raises(EncoderError, match="no key"):
-        measure(DenseEncoder("broken", lambda texts: [], fail))
+        dimension_of(DenseEncoder("broken", lambda texts: [], fail))
     with pytest.raises(EncoderError, match="HashEmbedding"):
         HybridIndex.open(":memory:", dense=HashEmbedding)  # the class, not an object of it
 

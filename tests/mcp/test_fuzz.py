@@ -1,4 +1,4 @@
-"""Whatever a client sends, the server stays and answers the next request.
+"""Whatever a client sends, and whatever else is printed, the server stays and answers the next request.
 
 TWOFOLD_MCP_FUZZ sets the number of messages; `make mcp` sends 2,000.
 """
@@ -21,9 +21,10 @@ WORDS = ["query", "text", "ids", "id", "max_results", "useful", "x", "\ud800", "
 ATOMS: list[Any] = [None, True, 0, -1, 1e308, 10**40, "", "x", "\ud800", "\x00", "�" * 50, "9" * 5000, [], {}]
 
 
-def test_malformed_messages_leave_the_server_alive(tmp_path: Path) -> None:
+def test_malformed_messages_and_noise_on_stdout_leave_the_server_alive(tmp_path: Path) -> None:
     chance = random.Random(2026)
     with wire(fixture_server(tmp_path)) as server:
+        assert server.tool("memory_list")["isError"] is False  # opens the memory with noise; every line read is checked
         for number in range(MESSAGES):
             server.send(malformed(chance))
             if number % 50 == 49:
@@ -31,7 +32,11 @@ def test_malformed_messages_leave_the_server_alive(tmp_path: Path) -> None:
                 assert server.process.poll() is None
         arguments = {"name": "memory_save", "arguments": {"text": "still here"}}
         assert server.request("tools/call", arguments, "last")["result"]["isError"] is False
-        assert "Traceback" not in server.leave()
+        said = server.leave()
+    assert "Traceback" not in said
+    assert "noise on stdout from Python" in said
+    assert "noise on stdout from a child process" in said
+    assert "noise without an end" in said
 
 
 def malformed(chance: random.Random) -> bytes:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from tests.mcp.talking import HELLO, READY, ask, fixture_server, free_port, http_server, http_session, twofold_mcp
+from tests.mcp.talking import HELLO, READY, ask, fixture_server, http_server, http_session, twofold_mcp
 from twofold import ConfigError
 from twofold.mcp import create_server, http_app
 from twofold.mcp.http import is_loopback
@@ -24,8 +24,8 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    with http_server(fixture_server(tmp_path_factory.mktemp("http") / "store", port), port) as address:
+    folder = tmp_path_factory.mktemp("http") / "store"
+    with http_server(lambda port: fixture_server(folder, port)) as address:
         yield address
 
 
@@ -68,9 +68,8 @@ async def test_other_sites_in_a_browser_are_kept_out(url: str) -> None:
 
 
 def test_a_token_is_asked_for(tmp_path: Path) -> None:
-    port = free_port()
-    command = twofold_mcp("--user", "ada", "-l", tmp_path, "-t", "http", "--port", port, "--token", "s3cret")
-    with http_server(command, port) as address:
+    options = ("--user", "ada", "-l", tmp_path, "-t", "http", "--token", "s3cret")
+    with http_server(lambda port: twofold_mcp(*options, "--port", port)) as address:
         for given, status in ((None, 401), ("Bearer wrong", 401), ("s3cret", 401), ("Bearer s3cret", 200)):
             headers = {**ACCEPT, **({"authorization": given} if given else {})}
             assert httpx.post(address, json=HELLO, headers=headers).status_code == status, given

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.mcp.talking import fixture_server, free_port, http_server, twofold_mcp
+from tests.mcp.talking import fixture_server, http_server, twofold_mcp
 from twofold.tools import NAMES
 
 MODULES = Path(os.environ.get("TWOFOLD_NODE_TOOLS", ROOT / ".venv" / "node")) / "node_modules"
@@ -59,8 +59,8 @@ def test_the_inspector_lists_and_calls_tools(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    with http_server(fixture_server(tmp_path_factory.mktemp("official") / "store", port), port) as address:
+    folder = tmp_path_factory.mktemp("official") / "store"
+    with http_server(lambda port: fixture_server(folder, port)) as address:
         yield address
 
 

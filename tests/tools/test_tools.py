@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.tools.conftest import Ask
-from twofold import Memory
+from twofold import Memory, flow
 from twofold.memory import TRUST
 from twofold.testing import HashEmbedding, fake_memory
-from twofold.tools import NAMES, ToolResult, call, memory_tools
+from twofold.tools import NAMES, LazyMemory, Tool, ToolResult, acall, call, memory_tools
 
 TUNNEL = "Rathole tunnels listen on port 2333"
 COFFEE = "Ada drinks her coffee black"
@@ -228,3 +230,26 @@ def test_the_trust_of_what_is_stored_can_be_set(memory: Memory, trust: str) -> N
     stored = memory.get(saved.data["id"])
     assert stored is not None
     assert stored.trust == trust
+
+
+@pytest.mark.parametrize(
+    ("blocking", "awaited"),
+    [(Tool.run, Tool.arun), (Tool.call, Tool.acall), (call, acall), (LazyMemory.get, LazyMemory.aget)],
+    ids=lambda function: function.__qualname__,
+)
+def test_pairs_differ_in_waiting_only(blocking: Callable[..., Any], awaited: Callable[..., Any]) -> None:
+    assert inspect.signature(blocking) == inspect.signature(awaited)
+    assert inspect.iscoroutinefunction(awaited)
+    assert not inspect.iscoroutinefunction(blocking)
+    assert awaited.__doc__ == f"`{blocking.__name__}` without blocking the event loop."
+
+
+async def test_a_flow_with_requests_needs_an_engine() -> None:
+    def counting() -> flow.Flow[int]:
+        value: int = yield flow.Call("count")
+        return value
+
+    with pytest.raises(TypeError, match="count needs an engine"):
+        flow.run(counting())
+    with pytest.raises(TypeError, match="count needs an engine"):
+        await flow.arun(counting())

@@ -236,9 +236,7 @@ def mcp(
         raise ConfigError(str(error)) from error
     from twofold.tools import LazyMemory
 
-    # Without the API key: secrets don't belong into messages.
     again = {
-        "--transport": Transport.http.value,
         "--location": location,
         "--user": user,
         "--agent": agent,
@@ -249,12 +247,7 @@ def mcp(
         "--port": None if port == DEFAULT_PORT else str(port),
     }
     switches = [name for name, on in (("--read-only", read_only), ("--aliases", aliases)) if on]
-    options = [f"{name} {shlex.quote(value)}" for name, value in again.items() if value]
-    reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
-    advice = (
-        "For several MCP clients, start one server that all of them share, with "
-        f"`{' '.join(['twofold mcp', *options, *switches])}`, and connect them to http://{reached}:{port}/mcp"
-    )
+    advice = _sharing_advice(again, switches, host, port)
     target = Target(location, api_key=api_key, model=model, language=language)
     memory = LazyMemory(lambda: _open_memories(target, user or "", agent, collection, advice))
     server = create_server(memory, read_only=read_only, aliases=aliases)
@@ -266,6 +259,17 @@ def mcp(
             serve_http(server, host=host, port=port, token=token)
     finally:
         memory.close()
+
+
+def _sharing_advice(again: Mapping[str, str | None], switches: list[str], host: str, port: int) -> str:
+    """What to type so that several clients share a server like this one: without the API key, which is a secret."""
+    options = [f"{name} {shlex.quote(value)}" for name, value in again.items() if value]
+    command = " ".join(["twofold mcp --transport http", *options, *switches])
+    reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return (
+        f"For several MCP clients, start one server that all of them share, with `{command}`, and connect them to "
+        f"http://{reached}:{port}/mcp"
+    )
 
 
 def _open_memories(target: Target, user: str, agent: str | None, collection: str | None, advice: str) -> Memory:

@@ -1,4 +1,8 @@
-"""What an encoder is, whoever made it, and the checks that every vector passes."""
+"""What an encoder is, whoever made it, and what stands between an encoder and its callers.
+
+First the vectors, then the two kinds of encoders; then the check that every dense vector passes, the cache of query
+vectors, and the breaker that leaves a failing model alone for a while.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,13 @@ import numpy.typing as npt
 
 from twofold.errors import ConfigError, EncoderError
 
-# --- What an encoder is, whoever made it, and the checks that every vector passes ---
+T = TypeVar("T")
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
+"""Dense vectors, one in each row."""
+
+_MAX_FAILURES = 3
+_PAUSE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Sparse:
     indices: Sequence[int]
     values: Sequence[float]
     words: int | None = field(default=None, compare=False)
-    """How many of the ids are words; None if all are."""
+    """How many of the ids are words (the others are pairs of words); None if all are."""
 
     @property
     def terms(self) -> int:
@@ -103,13 +111,11 @@ def check_dense(raw: Any, count: int, dim: int | None, model: str) -> Vectors:
     return vectors
 
 
-# --- A small thread-safe cache for query vectors: agents ask the same thing again and again ---
-
-T = TypeVar("T")
-
-
 class LRU(Generic[T]):
-    """The last `size` values by key, least recently used out first. Size 0 keeps nothing."""
+    """A thread-safe cache for query vectors: agents search for the same thing again and again.
+
+    It keeps the last `size` values; what was not used for longest goes first. Size 0 keeps nothing.
+    """
 
     def __init__(self, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
@@ -138,14 +144,11 @@ class LRU(Generic[T]):
         return len(self._values)
 
 
-# --- A model that is down must not slow every search: after a few failures in a row it is left alone for a while ---
-
-_FAILURES = 3
-_PAUSE = 30.0
-
-
 class Breaker:
-    """Counts the failures of one model. Any success forgets them."""
+    """A circuit breaker for one model: one that is down must not slow every search.
+
+    After a few failures in a row the model is left alone for a while. Any success forgets them.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -155,13 +158,13 @@ class Breaker:
     def check(self) -> None:
         """Raise while the model is being left alone."""
         left = self._until - self._clock()
-        if self._failures >= _FAILURES and left > 0:
+        if self._failures >= _MAX_FAILURES and left > 0:
             raise EncoderError(f"it failed {self._failures} times in a row and is tried again in {left:.0f} s")
 
     def failed(self) -> None:
         """The model has failed."""
         self._failures += 1
-        self._until = self._clock() + _PAUSE
+        self._until = self._clock() + _PAUSE_SECONDS
 
     def worked(self) -> None:
         """The model has answered."""

@@ -1,8 +1,8 @@
-"""Identifiers, whole and in parts, for a tokeniser that only knows words.
+"""BM25 as sparse vectors: this is the document's side of the formula, and the engine adds the IDF of each word.
 
-The tokeniser cuts at everything that is neither a letter nor a digit, so `migration_032` loses
-its whole and `checkRateLimit` never shows its parts. `extra_tokens` gives what is missing, to be
-appended to the text.
+A text is normalised, gets the tokens of its identifiers appended, and is cut into words by the engine's tokeniser,
+which also removes stop words and stems. The counts of words, and of pairs of words that follow each other, become
+weights.
 """
 
 from __future__ import annotations
@@ -23,37 +23,23 @@ from twofold.encoders.base import Sparse
 from twofold.errors import ConfigError
 from twofold.text import normalise, words
 
-# --- Identifiers, whole and in parts, for a tokeniser that only knows words ---
-
 # A letter to the tokeniser (so it does not cut there) that no identifier contains.
-_JOINT = "\u01c3"
-_LONGEST = 64
+_JOINER = "\u01c3"
+_MAX_COMPOUND_CHARACTERS = 64
 # Only from the start of a word: tried from each of its letters, one long word takes quadratic time.
 _COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+(?:[-_.][^\W_]+)+")
-_IDENTIFIER = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+")
 # Between rate|Limit, HTTP|Server, and letters and digits.
 _SEAM = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
-
-
-def extra_tokens(text: str) -> list[str]:
-    """The tokens that plain word splitting misses: joined wholes of compounds, parts of words with seams."""
-    wholes = [_JOINT.join(_IDENTIFIER.findall(whole)) for whole in _COMPOUND.findall(text) if len(whole) <= _LONGEST]
-    split = (_SEAM.split(word) for word in _IDENTIFIER.findall(text))
-    return wholes + [part for parts in split if len(parts) > 1 for part in parts]
-
-
-# --- BM25 as sparse vectors: the document's side of the formula, the engine adds IDF ---
-
 # With b = 0 the engine's weight is tf · (K + 1) / (tf + K), which can be solved for tf.
-_K = 1000.0
-_NO_SPACES = {"chinese", "japanese"}
-_WORD = re.compile(r"[^\W_]+")
+_TOKENISER_K = 1000.0
+_LANGUAGES_WITHOUT_SPACES = {"chinese", "japanese"}
 # The ids of words are below this, those of pairs are not.
-_PAIRS = 2**31
-_SPREAD = 0x9E3779B1  # so that the order of a pair's words matters
-_NONE = np.empty(0)
+_FIRST_PAIR_ID = 2**31
+_PAIR_MULTIPLIER = 0x9E3779B1  # so that the order of a pair's words matters
+_NO_COUNTS = np.empty(0)
 # Endings whose stemming rule asks for an accent, which folding takes away: singular and plural would differ.
-_ENDINGS = {
+_ACCENTED_ENDINGS = {
     "portuguese": (re.compile(r"[oõ]es\b", re.IGNORECASE), "ao"),  # informação, informações
     "spanish": (re.compile(r"ci[oó]n\b", re.IGNORECASE), "ciones"),  # información, informaciones
 }
@@ -93,19 +79,19 @@ class BM25:
         self._settings: dict[str, Any] = {
             "model": "bm25",
             "language": str(language).lower(),
-            "k1": _within("k1", k1, 0.0, 100.0),
-            "b": _within("b", b, 0.0, 1.0),
-            "avg_len": _within("avg_len", avg_len, 1.0, 1e9),
-            "delta": _within("delta", delta, 0.0, 100.0),
-            "pairs": _within("pairs", pairs, 0.0, 100.0),
+            "k1": _check_range("k1", k1, 0.0, 100.0),
+            "b": _check_range("b", b, 0.0, 1.0),
+            "avg_len": _check_range("avg_len", avg_len, 1.0, 1e9),
+            "delta": _check_range("delta", delta, 0.0, 100.0),
+            "pairs": _check_range("pairs", pairs, 0.0, 100.0),
             "split_identifiers": bool(split_identifiers),
             "fold_accents": bool(fold_accents),
-            "stopwords": None if stopwords is None else _words(stopwords),
+            "stopwords": None if stopwords is None else _check_stopwords(stopwords),
         }
-        self._tokeniser = _tokeniser(self._settings)
-        unfolded = _tokeniser({**self._settings, "fold_accents": False})
+        self._tokeniser = _make_tokeniser(self._settings)
+        unfolded = _make_tokeniser({**self._settings, "fold_accents": False})
         self._stem = lru_cache(16_384)(lambda word: ",".join(map(str, self._counts(word)[0])) or None)
-        self._number = lru_cache(16_384)(self._number_of)
+        self._word_number = lru_cache(16_384)(self._hash_stem)
         self._is_stopword = lru_cache(4096)(lambda word: not unfolded.embed_document(word).indices)
 
     @property
@@ -118,7 +104,7 @@ class BM25:
         return [self._embed_document(text) for text in texts]
 
     def embed_query(self, text: str) -> Sparse:
-        """A vector to search with: a word that is asked for twice counts more, but not double."""
+        """A vector to search with: a word that stands in it twice counts more, but not double."""
         indices, counts = self._counts(text)
         pairs, repeats = self._pairs(text)
         weights = [*np.sqrt(counts).tolist(), *(self._settings["pairs"] * np.sqrt(repeats)).tolist()]
@@ -130,9 +116,9 @@ class BM25:
 
     def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """For each text, the words of `query` that it has too, as they are written in the query."""
-        asked = {word: set(self._counts(word)[0]) for word in _surface(query)}
-        found = (set(self._counts(text)[0]) for text in texts)
-        return [tuple(word for word, ids in asked.items() if ids & present) for present in found]
+        query_ids = {word: set(self._counts(word)[0]) for word in _written_words(query)}
+        text_ids = (set(self._counts(text)[0]) for text in texts)
+        return [tuple(word for word, ids in query_ids.items() if ids & present) for present in text_ids]
 
     def _embed_document(self, text: str) -> Sparse:
         indices, counts = self._counts(text)
@@ -155,28 +141,29 @@ class BM25:
             text = self._before_folding(text)
         vector = self._tokeniser.embed_document(text)
         weights = np.asarray(vector.values, dtype=np.float64)
-        return list(vector.indices), np.rint(weights * _K / (_K + 1 - weights))
+        return list(vector.indices), np.rint(weights * _TOKENISER_K / (_TOKENISER_K + 1 - weights))
 
     def _pairs(self, text: str) -> tuple[list[int], Any]:
         """Ids of the words that follow each other, ascending and above those of words, and how often each occurs."""
-        if not self._settings["pairs"] or self._settings["language"] in _NO_SPACES:
-            return [], _NONE
-        numbers = [number for word in _WORD.findall(normalise(text)) if (number := self._number(word))]
-        found = Counter((one * _SPREAD + next_one) % _PAIRS + _PAIRS for one, next_one in pairwise(numbers))
-        ids = sorted(found)
-        return ids, np.array([found[each] for each in ids], dtype=np.float64)
+        if not self._settings["pairs"] or self._settings["language"] in _LANGUAGES_WITHOUT_SPACES:
+            return [], _NO_COUNTS
+        numbers = [number for word in _WORD.findall(normalise(text)) if (number := self._word_number(word))]
+        hashes = (one * _PAIR_MULTIPLIER + following for one, following in pairwise(numbers))
+        counts = Counter(each % _FIRST_PAIR_ID + _FIRST_PAIR_ID for each in hashes)
+        ids = sorted(counts)
+        return ids, np.array([counts[each] for each in ids], dtype=np.float64)
 
-    def _number_of(self, word: str) -> int:
-        """The same for all forms of a word; 0 for one that isn't indexed. GitHub is github here, not two words."""
+    def _hash_stem(self, word: str) -> int:
+        """A number for all forms of a word; 0 for one that isn't indexed. GitHub is github here, not two words."""
         return zlib.crc32((self._stem(word.lower() if word.isascii() else word) or "").encode())
 
     def _before_folding(self, text: str) -> str:
         """The engine folds before it looks for stop words and stems, and so misses those with an accent."""
         language = self._settings["language"]
-        if language in _ENDINGS:
-            ending, regular = _ENDINGS[language]
+        if language in _ACCENTED_ENDINGS:
+            ending, regular = _ACCENTED_ENDINGS[language]
             text = ending.sub(regular, text)
-        if text.isascii() or language in _NO_SPACES:
+        if text.isascii() or language in _LANGUAGES_WITHOUT_SPACES:
             return text
         return _WORD.sub(lambda word: "" if self._is_accented_stopword(word[0]) else word[0], text)
 
@@ -185,24 +172,36 @@ class BM25:
         return not word.isascii() and word.islower() and self._is_stopword(word)
 
 
-def _surface(query: str) -> list[str]:
+def extra_tokens(text: str) -> list[str]:
+    """The tokens that plain word splitting misses: joined wholes of compounds, parts of words with seams.
+
+    The tokeniser cuts at everything that is neither a letter nor a digit, so `migration_032` loses its whole and
+    `checkRateLimit` never shows its parts.
+    """
+    compounds = [whole for whole in _COMPOUND.findall(text) if len(whole) <= _MAX_COMPOUND_CHARACTERS]
+    wholes = [_JOINER.join(_WORD.findall(whole)) for whole in compounds]
+    split = (_SEAM.split(word) for word in _WORD.findall(text))
+    return wholes + [part for parts in split if len(parts) > 1 for part in parts]
+
+
+def _written_words(query: str) -> list[str]:
     """The words of a query as they are written, whole identifiers before their parts."""
     written = [part.strip(".,;:!?()[]{}\"'") for part in query.split()]
     return list({word.lower(): word for word in reversed([*written, *words(query)]) if word}.values())[::-1]
 
 
-def _tokeniser(settings: dict[str, Any]) -> Bm25:
+def _make_tokeniser(settings: dict[str, Any]) -> Bm25:
     language = settings["language"]
     stopwords = settings["stopwords"]
     try:
         return Bm25(
             Bm25Config(
-                k=_K,
+                k=_TOKENISER_K,
                 b=0.0,
                 language=language,
                 ascii_folding=settings["fold_accents"],
                 stopwords=None if stopwords is None else StopwordsSet(custom=set(stopwords)),
-                tokenizer=TokenizerType.Multilingual if language in _NO_SPACES else None,
+                tokenizer=TokenizerType.Multilingual if language in _LANGUAGES_WITHOUT_SPACES else None,
             )
         )
     except ValueError as error:
@@ -212,13 +211,13 @@ def _tokeniser(settings: dict[str, Any]) -> Bm25:
         ) from error
 
 
-def _words(stopwords: Sequence[str]) -> list[str]:
+def _check_stopwords(stopwords: Sequence[str]) -> list[str]:
     if isinstance(stopwords, str) or not all(isinstance(word, str) for word in stopwords):
         raise ConfigError(f"stopwords must be a list of words, got {stopwords!r}")
     return sorted({normalise(word).lower() for word in stopwords})
 
 
-def _within(name: str, value: float, low: float, high: float) -> float:
+def _check_range(name: str, value: float, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ConfigError(f"{name} must be between {low:g} and {high:g}, got {value!r}")
     if not math.isfinite(value):

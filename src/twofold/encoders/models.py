@@ -1,4 +1,10 @@
-"""The dense model that comes with the package: all-MiniLM-L6-v2, int8, 384 dimensions."""
+"""Which model turns texts into vectors: from what a user passes as `dense=` or `sparse=` to an encoder.
+
+`resolve_dense` takes nothing (the bundled model: all-MiniLM-L6-v2, int8), a name in fastembed's list, or an embedding
+object of LangChain, LlamaIndex, fastembed or the user. `resolve_sparse` takes nothing (BM25), the name of a learned
+sparse model, or an object of the user. A model with a name is downloaded from the hub once, then read from fastembed's
+cache.
+"""
 
 from __future__ import annotations
 
@@ -22,42 +28,89 @@ from twofold.errors import ConfigError, EncoderError, ModelUnavailable
 if TYPE_CHECKING:
     from fastembed import SparseTextEmbedding, TextEmbedding
 
-# --- The dense model that comes with the package: all-MiniLM-L6-v2, int8, 384 dimensions ---
+T = TypeVar("T")
 
 BUNDLED = "all-MiniLM-L6-v2-int8"
-DIM = 384
-_FOLDER = Path(__file__).with_name("minilm")
-_loading = Lock()
+BUNDLED_DIM = 384
+_BUNDLED_FOLDER = Path(__file__).with_name("minilm")
+_bundled_lock = Lock()
+
+_HUB = "https://huggingface.co"
+_HUB_TIMEOUT_SECONDS = 4.0
+# What goes before a query and before a passage, by the models' own cards; fastembed leaves it to the caller.
+_BGE_PREFIX = "Represent this sentence for searching relevant passages: "
+_PREFIXES = (
+    ("-e5-", ("query: ", "passage: ")),
+    ("nomic-embed-text", ("search_query: ", "search_document: ")),
+    ("bge-small-en", (_BGE_PREFIX, "")),
+    ("bge-base-en", (_BGE_PREFIX, "")),
+    ("bge-large-en", (_BGE_PREFIX, "")),
+    ("mxbai-embed-large", (_BGE_PREFIX, "")),
+    ("snowflake-arctic-embed", (_BGE_PREFIX, "")),
+)
+
+_SPARSE_METHODS = ("embed_documents", "embed_query", "matched_words")
 
 
-def encoder() -> DenseEncoder:
-    """The bundled model. Its weights are read at the first text, not before."""
-    return DenseEncoder(
-        name=BUNDLED,
-        dim=DIM,
-        by_name=True,
-        languages=frozenset({"english"}),
-        background=0.2,
-        embed_documents=_embed_documents,
-        embed_query=_embed_query,
+def resolve_dense(model: Any) -> DenseEncoder:
+    """An encoder from a name or from anything that embeds; None is the bundled model.
+
+    Objects are told apart by their methods, so that no framework is imported here.
+    """
+    if model is None or model == BUNDLED:
+        return bundled_dense()
+    if isinstance(model, DenseEncoder):
+        return model
+    if isinstance(model, str):
+        return dense_by_name(model)
+    for methods, adapt in _ADAPTERS:
+        if all(callable(getattr(model, method, None)) for method in methods):
+            return adapt(model)
+    raise ConfigError(
+        f"dense= got a {type(model).__name__}: give a model name, a LangChain or LlamaIndex embedding, a fastembed "
+        "TextEmbedding, or any object with embed_documents(texts) and embed_query(text)"
     )
 
 
-def _embed_documents(texts: Sequence[str]) -> Vectors:
+def dimension_of(encoder: DenseEncoder) -> int:
+    """The dimension of an encoder: what it says, or what one text shows."""
+    if encoder.dim is not None:
+        return encoder.dim
+    try:
+        vector = np.asarray(encoder.embed_query("dimension"), dtype=np.float32)
+    except Exception as error:
+        raise EncoderError(f"{encoder.name} failed on its first text: {error}") from error
+    return int(check_dense(vector[None, ...], 1, None, encoder.name).shape[1])
+
+
+def bundled_dense() -> DenseEncoder:
+    """The bundled model. Its weights are read at the first text, not before."""
+    return DenseEncoder(
+        name=BUNDLED,
+        dim=BUNDLED_DIM,
+        by_name=True,
+        languages=frozenset({"english"}),
+        background=0.2,
+        embed_documents=_embed_bundled_documents,
+        embed_query=_embed_bundled_query,
+    )
+
+
+def _embed_bundled_documents(texts: Sequence[str]) -> Vectors:
     """One by one: the 8-bit model scales its numbers by the batch, so a text's vector would depend on its neighbours.
 
     On a CPU that is as quick as any batch, since nothing is padded.
     """
-    vectors = list(_model().embed(texts, batch_size=1))
-    return np.asarray(vectors, dtype=np.float32).reshape(len(texts), DIM)
+    vectors = list(_bundled_model().embed(texts, batch_size=1))
+    return np.asarray(vectors, dtype=np.float32).reshape(len(texts), BUNDLED_DIM)
 
 
-def _embed_query(text: str) -> Vectors:
-    return np.asarray(next(iter(_model().embed([text]))), dtype=np.float32)
+def _embed_bundled_query(text: str) -> Vectors:
+    return np.asarray(next(iter(_bundled_model().embed([text]))), dtype=np.float32)
 
 
-def _model() -> TextEmbedding:
-    with _loading:  # lru_cache alone lets several threads build the model at once
+def _bundled_model() -> TextEmbedding:
+    with _bundled_lock:  # lru_cache alone lets several threads build the model at once
         return _load_bundled()
 
 
@@ -66,7 +119,7 @@ def _load_bundled() -> TextEmbedding:
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
-    if not (_FOLDER / "model.onnx").is_file():
+    if not (_BUNDLED_FOLDER / "model.onnx").is_file():
         raise ModelUnavailable(
             "the bundled model is not in this installation: install the built package (pip install twofold), "
             "or in a source tree run `pip install -e .`, which fetches it",
@@ -78,37 +131,19 @@ def _load_bundled() -> TextEmbedding:
             pooling=PoolingType.MEAN,
             normalization=True,
             sources=ModelSource(hf=BUNDLED),
-            dim=DIM,
+            dim=BUNDLED_DIM,
             model_file="model.onnx",
         )
-    return TextEmbedding(BUNDLED, specific_model_path=str(_FOLDER))
+    return TextEmbedding(BUNDLED, specific_model_path=str(_BUNDLED_FOLDER))
 
 
-# --- Models by name, through fastembed: downloaded from the hub once, then read from its cache ---
-
-T = TypeVar("T")
-_HUB = "https://huggingface.co"
-# What goes before a query and before a passage, by the models' own cards; fastembed leaves it to the caller.
-_SEARCHING = "Represent this sentence for searching relevant passages: "
-_PREFIXES = (
-    ("-e5-", ("query: ", "passage: ")),
-    ("nomic-embed-text", ("search_query: ", "search_document: ")),
-    ("bge-small-en", (_SEARCHING, "")),
-    ("bge-base-en", (_SEARCHING, "")),
-    ("bge-large-en", (_SEARCHING, "")),
-    ("mxbai-embed-large", (_SEARCHING, "")),
-    ("snowflake-arctic-embed", (_SEARCHING, "")),
-)
-_PATIENCE = 4.0
-
-
-def dense(name: str) -> DenseEncoder:
+def dense_by_name(name: str) -> DenseEncoder:
     """A dense model of fastembed's list."""
     from fastembed import TextEmbedding
 
-    described = _describe(name, TextEmbedding.list_supported_models(), "dense")
+    described = _find_in_list(name, TextEmbedding.list_supported_models(), "dense")
     name, dim = described["model"], int(described["dim"])  # as the list writes it: the name is recorded and compared
-    return from_fastembed(_load(partial(TextEmbedding, name), name), name, dim=dim, by_name=True)
+    return from_fastembed(_load_by_name(partial(TextEmbedding, name), name), name, dim=dim, by_name=True)
 
 
 def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
@@ -130,6 +165,81 @@ def _prefixes(name: str) -> tuple[str, str]:
     return "", ""
 
 
+def _adapt_langchain(model: Any) -> DenseEncoder:
+    return DenseEncoder(
+        name=_name_of(model),
+        embed_documents=lambda texts: model.embed_documents(list(texts)),
+        embed_query=model.embed_query,
+        aembed_documents=_coroutine(model, "aembed_documents", list),
+        aembed_query=_coroutine(model, "aembed_query", str),
+    )
+
+
+def _adapt_llamaindex(model: Any) -> DenseEncoder:
+    return DenseEncoder(
+        name=_name_of(model),
+        embed_documents=lambda texts: model.get_text_embedding_batch(list(texts)),
+        embed_query=model.get_query_embedding,
+        aembed_documents=_coroutine(model, "aget_text_embedding_batch", list),
+        aembed_query=_coroutine(model, "aget_query_embedding", str),
+    )
+
+
+def _adapt_fastembed(model: Any) -> DenseEncoder:
+    return from_fastembed(model, str(getattr(model, "model_name", _name_of(model))))
+
+
+_ADAPTERS: tuple[tuple[tuple[str, ...], Callable[[Any], DenseEncoder]], ...] = (
+    (("embed_documents", "embed_query"), _adapt_langchain),
+    (("get_text_embedding_batch", "get_query_embedding"), _adapt_llamaindex),
+    (("passage_embed", "query_embed"), _adapt_fastembed),
+)
+
+
+def _coroutine(model: Any, method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]] | None:
+    function = getattr(model, method, None)
+    if not inspect.iscoroutinefunction(function):
+        return None
+    return lambda value: function(convert(value))
+
+
+def _name_of(model: Any) -> str:
+    """Class and model name: what must agree when a collection is opened again."""
+    kind = type(model).__qualname__
+    for attribute in ("model_name", "model", "name"):
+        value = getattr(model, attribute, None)
+        if isinstance(value, str) and value:
+            return f"{kind}:{value}"
+    return kind
+
+
+def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
+    """An encoder from a name, a `BM25`, or an object with the methods of `SparseEncoder`."""
+    if model is None or model == "bm25":
+        return BM25(language or "english")
+    if language is not None:
+        raise ConfigError("language= is for the built-in BM25: give either sparse= or language=")
+    if isinstance(model, str):
+        return sparse_by_name(model)
+    if all(callable(getattr(model, method, None)) for method in _SPARSE_METHODS):
+        encoder: SparseEncoder = model
+        return encoder
+    raise ConfigError(
+        f"sparse= got a {type(model).__name__}: give a BM25(...), the name of a fastembed sparse model, or an "
+        f"object with settings, needs_idf, {', '.join(_SPARSE_METHODS)}"
+    )
+
+
+def sparse_by_name(name: str) -> LearnedSparse:
+    """A sparse model of fastembed's list."""
+    from fastembed import SparseTextEmbedding
+
+    described = _find_in_list(name, SparseTextEmbedding.list_supported_models(), "sparse")
+    name = described["model"]
+    model = _load_by_name(partial(SparseTextEmbedding, name), name)
+    return LearnedSparse(model, name, needs_idf=bool(described.get("requires_idf")))
+
+
 class LearnedSparse:
     """A learned sparse model (SPLADE and the like) of fastembed's list."""
 
@@ -145,33 +255,23 @@ class LearnedSparse:
 
     def embed_documents(self, texts: Sequence[str]) -> list[Sparse]:
         """Vectors to store."""
-        return [_sorted(vector) for vector in self._model.embed(list(texts))]
+        return [_from_fastembed_sparse(vector) for vector in self._model.embed(list(texts))]
 
     def embed_query(self, text: str) -> Sparse:
         """A vector to search with."""
-        return _sorted(next(iter(self._model.query_embed(text))))
+        return _from_fastembed_sparse(next(iter(self._model.query_embed(text))))
 
     def matched_words(self, query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Empty: such a model matches by expanded terms, not by the words of the query."""
         return [() for _ in texts]
 
 
-def sparse(name: str) -> LearnedSparse:
-    """A sparse model of fastembed's list."""
-    from fastembed import SparseTextEmbedding
-
-    described = _describe(name, SparseTextEmbedding.list_supported_models(), "sparse")
-    name = described["model"]
-    model = _load(partial(SparseTextEmbedding, name), name)
-    return LearnedSparse(model, name, needs_idf=bool(described.get("requires_idf")))
-
-
-def _sorted(vector: Any) -> Sparse:
+def _from_fastembed_sparse(vector: Any) -> Sparse:
     pairs = sorted(zip(vector.indices.tolist(), vector.values.tolist(), strict=True))
     return Sparse([i for i, _ in pairs], [v for _, v in pairs])
 
 
-def _describe(name: str, known: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+def _find_in_list(name: str, known: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
     for model in known:
         if model["model"].lower() == name.lower():
             return model
@@ -181,17 +281,16 @@ def _describe(name: str, known: Sequence[Mapping[str, Any]], kind: str) -> Mappi
     )
 
 
-def _load(build: Callable[..., T], name: str) -> T:
+def _load_by_name(build: Callable[..., T], name: str) -> T:
     """From the cache if it is there; otherwise from the hub, if that answers at all.
 
-    Asked for a model with no network, fastembed tries for most of a minute. So the hub is
-    asked for one sign of life first.
+    With no network, fastembed tries for most of a minute. So the hub is asked for one sign of life first.
     """
     try:
         return build(local_files_only=True)
     except Exception as error:  # fastembed raises many kinds when a cached file is missing
         missing = error
-    reason = _hub_silence()
+    reason = _why_hub_is_unreachable()
     if reason is None:
         try:
             return build()
@@ -205,122 +304,16 @@ def _load(build: Callable[..., T], name: str) -> T:
     ) from missing
 
 
-def _hub_silence() -> str | None:
+def _why_hub_is_unreachable() -> str | None:
     """Why the hub can't be reached, or None if it answers (with whatever status)."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
         return "HF_HUB_OFFLINE is set"
     hub = os.environ.get("HF_ENDPOINT") or _HUB
     try:
         request = urllib.request.Request(hub, method="HEAD")  # noqa: S310 - the user's own hub setting
-        urllib.request.urlopen(request, timeout=_PATIENCE).close()  # noqa: S310
+        urllib.request.urlopen(request, timeout=_HUB_TIMEOUT_SECONDS).close()  # noqa: S310
     except urllib.error.HTTPError:
         return None
     except (OSError, ValueError, HTTPException) as error:
         return f"{hub} does not answer: {getattr(error, 'reason', error)}"
     return None
-
-
-# --- What may be passed as `dense=`, and how it becomes an encoder ---
-
-_PROBE = "dimension"
-
-
-def resolve_dense(model: Any) -> DenseEncoder:
-    """An encoder from a name or from anything that embeds; None is the bundled model.
-
-    Objects are told apart by their methods, so that no framework is imported here.
-    """
-    if model is None or model == BUNDLED:
-        return encoder()
-    if isinstance(model, DenseEncoder):
-        return model
-    if isinstance(model, str):
-        return dense(model)
-    for methods, adapt in _ADAPTERS:
-        if all(callable(getattr(model, method, None)) for method in methods):
-            return adapt(model)
-    raise ConfigError(
-        f"dense= got a {type(model).__name__}: give a model name, a LangChain or LlamaIndex embedding, a fastembed "
-        "TextEmbedding, or any object with embed_documents(texts) and embed_query(text)"
-    )
-
-
-def measure(encoder: DenseEncoder) -> int:
-    """The dimension of an encoder: what it says, or what one text shows."""
-    if encoder.dim is not None:
-        return encoder.dim
-    try:
-        vector = np.asarray(encoder.embed_query(_PROBE), dtype=np.float32)
-    except Exception as error:
-        raise EncoderError(f"{encoder.name} failed on its first text: {error}") from error
-    return int(check_dense(vector[None, ...], 1, None, encoder.name).shape[1])
-
-
-def _langchain_like(model: Any) -> DenseEncoder:
-    return DenseEncoder(
-        name=_name(model),
-        embed_documents=lambda texts: model.embed_documents(list(texts)),
-        embed_query=model.embed_query,
-        aembed_documents=_coroutine(model, "aembed_documents", list),
-        aembed_query=_coroutine(model, "aembed_query", str),
-    )
-
-
-def _llamaindex_like(model: Any) -> DenseEncoder:
-    return DenseEncoder(
-        name=_name(model),
-        embed_documents=lambda texts: model.get_text_embedding_batch(list(texts)),
-        embed_query=model.get_query_embedding,
-        aembed_documents=_coroutine(model, "aget_text_embedding_batch", list),
-        aembed_query=_coroutine(model, "aget_query_embedding", str),
-    )
-
-
-def _fastembed_like(model: Any) -> DenseEncoder:
-    return from_fastembed(model, str(getattr(model, "model_name", _name(model))))
-
-
-_ADAPTERS: tuple[tuple[tuple[str, ...], Callable[[Any], DenseEncoder]], ...] = (
-    (("embed_documents", "embed_query"), _langchain_like),
-    (("get_text_embedding_batch", "get_query_embedding"), _llamaindex_like),
-    (("passage_embed", "query_embed"), _fastembed_like),
-)
-
-
-def _coroutine(model: Any, method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]] | None:
-    function = getattr(model, method, None)
-    if not inspect.iscoroutinefunction(function):
-        return None
-    return lambda value: function(convert(value))
-
-
-def _name(model: Any) -> str:
-    """Class and model name: what must agree when a collection is opened again."""
-    kind = type(model).__qualname__
-    for attribute in ("model_name", "model", "name"):
-        value = getattr(model, attribute, None)
-        if isinstance(value, str) and value:
-            return f"{kind}:{value}"
-    return kind
-
-
-# --- What may be passed as `sparse=`, and how it becomes an encoder ---
-
-_METHODS = ("embed_documents", "embed_query", "matched_words")
-
-
-def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
-    """An encoder from a name, a `BM25`, or an object with the methods of `SparseEncoder`."""
-    if model is None or model == "bm25":
-        return BM25(language or "english")
-    if language is not None:
-        raise ConfigError("language= is for the built-in BM25: give either sparse= or language=")
-    if isinstance(model, str):
-        return sparse(model)
-    if all(callable(getattr(model, method, None)) for method in _METHODS):
-        encoder: SparseEncoder = model
-        return encoder
-    raise ConfigError(
-        f"sparse= got a {type(model).__name__}: give a BM25(...), the name of a fastembed sparse model, or an "
-        f"object with settings, needs_idf, {', '.join(_METHODS)}"
-    )

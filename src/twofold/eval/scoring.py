@@ -6,9 +6,11 @@ ranx computes the metrics, scipy says what chance alone would do.
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,49 +44,34 @@ def score(
 ) -> dict[str, Scores]:
     """Each metric at k for each question. A question with no result scores 0; one with no right answer is NaN."""
     judged = [i for i, answers in enumerate(relevant) if answers]
-    found = {metric: np.full(len(relevant), np.nan) for metric in metrics}
+    scores = {metric: np.full(len(relevant), np.nan) for metric in metrics}
     if judged:
-        number = _Numbers()
-        qrels = _qrels([relevant[i] for i in judged], number)
-        run = _run([ranked[i][:k] for i in judged], number)
-        for metric, scores in zip(metrics, _evaluate(qrels, run, [f"{metric}@{k}" for metric in metrics]), strict=True):
-            found[metric][judged] = scores
-    return found
+        # ranx compares numbers: each id gets the next one, so that no two ids share one as hashes might.
+        number: defaultdict[str, int] = defaultdict(count().__next__)
+        best_first = [sorted(relevant[i].items(), key=lambda pair: -pair[1]) for i in judged]
+        qrels = _filled_up([[(number[identity], grade) for identity, grade in answers] for answers in best_first])
+        run = _filled_up([[(number[identity], -rank) for rank, identity in enumerate(ranked[i][:k])] for i in judged])
+        for metric, values in zip(metrics, _evaluate(qrels, run, [f"{metric}@{k}" for metric in metrics]), strict=True):
+            scores[metric][judged] = values
+    return scores
 
 
-class _Numbers(dict[str, int]):
-    """ranx compares numbers: each id gets the next one, so that no two ids share one as hashes might."""
-
-    def __missing__(self, key: str) -> int:
-        self[key] = len(self)
-        return self[key]
-
-
-def _qrels(relevant: Sequence[Mapping[str, float]], number: _Numbers) -> Scores:
-    """(questions, answers, [id, grade]), best grade first, as the ideal ranking has it; no document fills up."""
-    table = np.full((len(relevant), max(map(len, relevant)), 2), _NO_DOCUMENT)
-    for row, answers in zip(table, relevant, strict=True):
-        best_first = sorted(answers.items(), key=lambda pair: -pair[1])
-        row[: len(best_first)] = [(number[identity], grade) for identity, grade in best_first]
-    return table
-
-
-def _run(ranked: Sequence[Sequence[str]], number: _Numbers) -> Scores:
-    """(questions, ranks, [id, score]); no document fills up."""
-    table = np.full((len(ranked), max(1, *map(len, ranked)), 2), _NO_DOCUMENT)
-    for row, ids in zip(table, ranked, strict=True):
-        for rank, identity in enumerate(ids):
-            row[rank] = number[identity], -rank
+def _filled_up(rows: Sequence[Sequence[tuple[int, float]]]) -> Scores:
+    """As ranx takes judgements and rankings: (questions, documents, [id, grade or score]), best first, equally long."""
+    table = np.full((len(rows), max(1, *map(len, rows)), 2), _NO_DOCUMENT)
+    for place, row in enumerate(rows):
+        if row:
+            table[place, : len(row)] = row
     return table
 
 
 def _evaluate(qrels: Scores, run: Scores, metrics: list[str]) -> list[Scores]:
     try:
         # ranx 0.3.21 can't return the scores of a single metric: the first is asked for twice.
-        found = _ranx().evaluate(qrels, run, [*metrics, metrics[0]], return_mean=False)
+        scores = _ranx().evaluate(qrels, run, [*metrics, metrics[0]], return_mean=False)
     except (AssertionError, ValueError) as error:
         raise EvaluationError(f"ranx can't compute {', '.join(metrics)}: {error}") from error
-    return [found[metric] for metric in metrics]
+    return [scores[metric] for metric in metrics]
 
 
 @lru_cache(maxsize=1)

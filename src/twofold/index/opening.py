@@ -14,7 +14,7 @@ from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
 from twofold.encoders.base import DenseEncoder, SparseEncoder
 from twofold.encoders.bm25 import BM25
-from twofold.encoders.models import BUNDLED, measure, resolve_dense, resolve_sparse
+from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
 from twofold.engine.filters import needed_indexes
@@ -160,7 +160,7 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
 
 def _dimension(record: Mapping[str, Any] | None, dense: DenseEncoder) -> int:
     """The recorded dimension, so that a collection can be opened (and searched by words) with its model down."""
-    return measure(dense) if record is None else int(record["dense"]["dim"])
+    return dimension_of(dense) if record is None else int(record["dense"]["dim"])
 
 
 def _check_version() -> Flow[tuple[int, int] | None]:
@@ -180,7 +180,7 @@ def _check_version() -> Flow[tuple[int, int] | None]:
 def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
     encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, None))
     dense, sparse = encoders
-    dim: int = yield Work(lambda: measure(dense))
+    dim: int = yield Work(lambda: dimension_of(dense))
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
     arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(dense, dim, sparse))
     try:

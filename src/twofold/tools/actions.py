@@ -157,10 +157,9 @@ class FoundMemory(Output):
     @classmethod
     def of(cls, item: MemoryItem, relevance: float | None = None) -> FoundMemory:
         """What is shown of a memory."""
-        same = {name: getattr(item, name) for name in cls.model_fields if name not in ("tags", "date", "relevance")}
+        same = {name: getattr(item, name) for name in cls.model_fields if name not in ("date", "relevance")}
         date = item.created.date().isoformat() if item.created else None
-        rounded = None if relevance is None else round(relevance, 4)
-        return cls(**same, tags=list(item.tags), date=date, relevance=rounded)
+        return cls(**same, date=date, relevance=None if relevance is None else round(relevance, 4))
 
 
 class SearchOutput(Output):
