@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
-from typing import Any, TypeAlias, TypeGuard, get_args
+from typing import Any, TypeAlias
 
 from twofold.documents import point_id
 from twofold.errors import FilterError
@@ -113,11 +113,6 @@ Leaf: TypeAlias = Equals | AnyOf | Between | Present | Contains
 Node: TypeAlias = Leaf | HasPoint | HasVector | TextContains | Native | All | Either | Not
 
 
-def is_node(value: object) -> TypeGuard[Node]:
-    """It is a filter that has been understood."""
-    return isinstance(value, get_args(Node))
-
-
 def leaves(node: Node) -> list[Leaf]:
     """Every condition on a field, wherever it stands in the tree."""
     if isinstance(node, (All, Either)):
@@ -145,6 +140,48 @@ def _verdict(node: Node) -> bool | None:
         return None if None in verdicts else not deciding
     never = (isinstance(node, AnyOf) and not node.values) or (isinstance(node, HasPoint) and not node.ids)
     return False if never else None
+
+
+def part_of(node: Node) -> Node | None:
+    """The part of a collection that a filter names: what it asks of fields with a text, such as a user or a project.
+
+    Ranges and alternatives name nothing, so they are left out; None if nothing is named.
+    """
+    named = tuple(_named(node))
+    return All(named) if named else None
+
+
+def _named(node: Node) -> list[Node]:
+    if isinstance(node, All):
+        return [named for part in node.parts for named in _named(part)]
+    if isinstance(node, Either) and len(node.parts) == 1:
+        return _named(node.parts[0])
+    if isinstance(node, AnyOf) and len(node.values) == 1:
+        return _named(Equals(node.field, node.values[0]))
+    return [node] if isinstance(node, Equals) and isinstance(node.value, str) else []
+
+
+def needed_indexes(node: Node) -> dict[str, str]:
+    """By field, the kind of payload index that makes this filter fast."""
+    return {leaf.field: _index_kind(leaf) for leaf in leaves(node) if not isinstance(leaf, Present)}
+
+
+def _index_kind(leaf: Leaf) -> str:
+    if isinstance(leaf, Contains):
+        return "text"
+    value: object = None
+    if isinstance(leaf, Equals):
+        value = leaf.value
+    elif isinstance(leaf, AnyOf):
+        value = leaf.values[0] if leaf.values else ""
+    elif isinstance(leaf, Between):
+        value = next(bound for bound in (leaf.gt, leaf.gte, leaf.lt, leaf.lte) if bound is not None)
+    if isinstance(value, datetime):
+        return "datetime"
+    if isinstance(value, bool):
+        return "bool"
+    # A float index holds whole numbers too; an integer index would lose 2.5.
+    return "keyword" if isinstance(value, str) else "float"
 
 
 # --- The dict filter language ---

@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request: the name of a client's method and its arguments."""
+    """A request: a verb of the engine (`engine.calls` has them all) and its arguments."""
 
-    method: str
+    verb: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -80,7 +80,7 @@ class NoEngine:
 
     def call(self, call: Call) -> Any:
         """Such a flow has no requests."""
-        raise TypeError(f"{call.method} needs an engine: give one to run() or arun()")
+        raise TypeError(f"{call.verb} needs an engine: give one to run() or arun()")
 
     async def acall(self, call: Call) -> Any:
         """Such a flow has no requests."""
@@ -89,53 +89,43 @@ class NoEngine:
 
 def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has no state
     """Drive a flow to its end, blocking."""
-    with closing(flow):  # what it holds is let go of now, however long a traceback keeps the flow itself alive
-        return _run(flow, engine)
-
-
-def _run(flow: Flow[T], engine: Engine) -> T:
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
     value: Any = None
-    while True:
-        try:
-            step = send(value)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        try:
-            value = _take_step(step, caller)
-            send = flow.send
-        except Exception as error:
-            send, value = flow.throw, error
+    with closing(flow):  # what it holds is let go of now, however long a traceback keeps the flow itself alive
+        while True:
+            try:
+                step = send(value)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            try:
+                value = caller.call(step) if isinstance(step, Call) else _take_step(step, caller)
+                send = flow.send
+            except Exception as error:
+                send, value = flow.throw, error
 
 
 async def arun(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
-    with closing(flow):
-        return await _arun(flow, engine)
-
-
-async def _arun(flow: Flow[T], engine: Engine) -> T:
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
     value: Any = None
-    while True:
-        try:
-            step = send(value)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        try:
-            value = await _await_step(step, caller)
-            send = flow.send
-        except Exception as error:
-            send, value = flow.throw, error
+    with closing(flow):
+        while True:
+            try:
+                step = send(value)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            try:
+                value = await (caller.acall(step) if isinstance(step, Call) else _await_step(step, caller))
+                send = flow.send
+            except Exception as error:
+                send, value = flow.throw, error
 
 
-def _take_step(step: Step, caller: Caller) -> Any:
-    if isinstance(step, Call):
-        return caller.call(step)
+def _take_step(step: Work | Renew, caller: Caller) -> Any:
     if isinstance(step, Renew):
         return caller.renew()
     began = time.monotonic()
@@ -145,9 +135,7 @@ def _take_step(step: Step, caller: Caller) -> Any:
         caller.extend(time.monotonic() - began)
 
 
-async def _await_step(step: Step, caller: Caller) -> Any:
-    if isinstance(step, Call):
-        return await caller.acall(step)
+async def _await_step(step: Work | Renew, caller: Caller) -> Any:
     if isinstance(step, Renew):
         return caller.renew()
     began = time.monotonic()
@@ -168,8 +156,8 @@ class MethodCaller(NoEngine):
 
     def call(self, call: Call) -> Any:
         """Call the blocking method."""
-        return getattr(self._target, call.method)(**call.arguments)
+        return getattr(self._target, call.verb)(**call.arguments)
 
     async def acall(self, call: Call) -> Any:
         """Await the async method of the same meaning."""
-        return await getattr(self._target, f"a{call.method}")(**call.arguments)
+        return await getattr(self._target, f"a{call.verb}")(**call.arguments)

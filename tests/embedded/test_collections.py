@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient
+from qdrant_client import AsyncQdrantClient, QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from twofold.embedded import (
+    AsyncEmbeddedClient,
     BadRequest,
     Conflict,
     EmbeddedClient,
@@ -227,9 +229,9 @@ def test_an_added_vector_has_a_size_the_engine_can_hold(notes: EmbeddedClient, s
 
 
 def test_a_write_checked_against_vectors_that_are_gone_is_refused(notes: EmbeddedClient) -> None:
-    from twofold.embedded.api.writes import _upsert
+    from twofold.embedded.client.writes import _upsert
 
-    collection = notes._client.store.get("notes")
+    collection = notes.store.get("notes")
     late = _upsert(collection, [(1, {"words": m.SparseVector(indices=[1], values=[1.0])}, {})], None, None)
     notes.update_collection("notes", metadata={"a": 1})
     late()  # other settings don't matter
@@ -314,7 +316,7 @@ def test_aliases_given_by_many_threads_are_all_kept(client: EmbeddedClient) -> N
 
 def test_settings_of_a_deleted_collection_cannot_be_changed(notes: EmbeddedClient, tmp_path: Path) -> None:
     """As when one thread deletes it while another is about to change it."""
-    collection = notes._client.store.get("notes")
+    collection = notes.store.get("notes")
     notes.delete_collection("notes")
     with pytest.raises(StoreClosed, match="deleted"):
         collection.change(collection.settings)
@@ -518,7 +520,7 @@ def test_closed_means_closed(notes: EmbeddedClient) -> None:
 def test_memory(tmp_path: Path) -> None:
     one, two = embedded_client(":memory:"), embedded_client(":memory:")
     fill(one)
-    directory = one._client.store.path
+    directory = one.store.path
     assert not two.collection_exists("notes")
     assert one.count("notes").count == 60
     assert one.optimize("notes")
@@ -545,10 +547,14 @@ def test_what_only_a_server_has_names_the_alternative(client: EmbeddedClient) ->
 def test_every_method_of_the_interface_is_served_or_refused_in_words() -> None:
     from qdrant_client.client_base import QdrantBase
 
-    from twofold.embedded.backend import EdgeBackend
+    from twofold.embedded import client as module
 
-    public = [name for name in vars(QdrantBase) if not name.startswith("_") and name != "migrate"]
-    assert [name for name in public if getattr(EdgeBackend, name) is getattr(QdrantBase, name)] == []
+    public = {name for name in vars(QdrantBase) if not name.startswith("_")} - {"close", "migrate"}
+    assert public == {*module._SERVED, *module._INSTEAD}
+    for client, base in ((EmbeddedClient, QdrantClient), (AsyncEmbeddedClient, AsyncQdrantClient)):
+        for name in public:
+            assert getattr(client, name) is not getattr(base, name)
+            assert inspect.signature(getattr(client, name)) == inspect.signature(getattr(base, name))
 
 
 def test_info(client: EmbeddedClient) -> None:

@@ -11,40 +11,38 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, files, housekeeping, optimize
-from twofold.embedded.collection import Collection
-from twofold.embedded.gate import Gate
-from twofold.embedded.pace import Pace
+from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, lock, optimize, store
+from twofold.embedded.collection import Collection, Gate, Pace
 
 from .conftest import eventually, fill, sample_points
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "_TICK_SECONDS", 0.05)
-    monkeypatch.setattr(housekeeping, "_IDLE_BEFORE_FLUSH", 0.1)
-    monkeypatch.setattr(housekeeping, "_IDLE_BEFORE_OPTIMIZE", 0.2)
-    monkeypatch.setattr(housekeeping, "_PAYS_FROM_POINTS", 50)
+    monkeypatch.setattr(store, "_TICK_SECONDS", 0.05)
+    monkeypatch.setattr(store, "_IDLE_SECONDS_BEFORE_FLUSH", 0.1)
+    monkeypatch.setattr(store, "_IDLE_SECONDS_BEFORE_OPTIMIZE", 0.2)
+    monkeypatch.setattr(store, "_MIN_POINTS_TO_OPTIMIZE", 50)
 
 
 def looked_at_while_idle(monkeypatch: pytest.MonkeyPatch) -> bool:
     """Wait until the housekeeper could have optimised: twice, since the first look may have begun before."""
     looks: list[float] = []
-    look = housekeeping.Housekeeper._look_after
+    look = store.Housekeeper._tend
 
-    def watched(self: housekeeping.Housekeeper, collection: Collection) -> None:
+    def watched(self: store.Housekeeper, collection: Collection) -> None:
         idle = time.monotonic() - collection.last_write
         look(self, collection)
         looks.append(idle)
 
-    monkeypatch.setattr(housekeeping.Housekeeper, "_look_after", watched)
-    return eventually(lambda: sum(idle > housekeeping._IDLE_BEFORE_OPTIMIZE for idle in looks) >= 2)
+    monkeypatch.setattr(store.Housekeeper, "_tend", watched)
+    return eventually(lambda: sum(idle > store._IDLE_SECONDS_BEFORE_OPTIMIZE for idle in looks) >= 2)
 
 
 @pytest.mark.usefixtures("quick")
 def test_idle_collections_are_flushed_and_optimised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = fill(embedded_client(tmp_path))
-    collection = client._client.store.get("notes")
+    collection = client.store.get("notes")
     assert eventually(lambda: collection.settings.optimized_points == 60)
     assert eventually(lambda: collection.unflushed == 0)
     shard = collection.settings.shard
@@ -56,14 +54,14 @@ def test_idle_collections_are_flushed_and_optimised(tmp_path: Path, monkeypatch:
 
 def test_nobody_but_writers_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = fill(embedded_client(tmp_path))
-    collection = client._client.store.get("notes")
+    collection = client.store.get("notes")
     waiting, done = threading.Event(), threading.Event()
 
     def slow(path: str | Path, flags: int) -> None:
         waiting.set()
         assert done.wait(10)
 
-    monkeypatch.setattr(files, "_sync", slow)
+    monkeypatch.setattr(lock, "_sync", slow)
     flusher = threading.Thread(target=collection.flush)
     flusher.start()
     assert waiting.wait(10)
@@ -80,7 +78,7 @@ def test_a_flush_is_the_engines_whatever_came_before(tmp_path: Path, monkeypatch
         raise OSError("no such luck")
 
     client = fill(embedded_client(tmp_path))
-    collection = client._client.store.get("notes")
+    collection = client.store.get("notes")
     asked: list[str] = []
     read = collection.read
 
@@ -89,7 +87,7 @@ def test_a_flush_is_the_engines_whatever_came_before(tmp_path: Path, monkeypatch
         return read(method, *args)
 
     monkeypatch.setattr(collection, "read", watched)
-    monkeypatch.setattr(files, "_sync", fails)
+    monkeypatch.setattr(lock, "_sync", fails)
     collection.flush()
     assert asked == ["flush"]
     monkeypatch.undo()
@@ -101,14 +99,14 @@ def test_points_that_were_written_again_are_a_reason_to_optimise(tmp_path: Path)
     """Their number stays the same, but they are no longer in the search graph; restarts forget nothing."""
     client = fill(embedded_client(tmp_path, optimize="manual"))
     client.optimize("notes")
-    assert not housekeeping.pays(client._client.store.get("notes"))
+    assert not store.should_optimize(client.store.get("notes"))
     for _ in range(2):
         client.upsert("notes", sample_points(30))
         client.close()
         client = embedded_client(tmp_path, optimize="manual")
-    assert housekeeping.pays(client._client.store.get("notes"))
+    assert store.should_optimize(client.store.get("notes"))
     client.optimize("notes")
-    assert not housekeeping.pays(client._client.store.get("notes"))
+    assert not store.should_optimize(client.store.get("notes"))
     client.close()
 
 
@@ -116,7 +114,7 @@ def test_points_that_were_written_again_are_a_reason_to_optimise(tmp_path: Path)
 def test_manual_means_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = fill(embedded_client(tmp_path, optimize="manual"))
     assert looked_at_while_idle(monkeypatch)
-    assert client._client.store.get("notes").settings.optimized_points == 0
+    assert client.store.get("notes").settings.optimized_points == 0
     client.close()
     with pytest.raises(BadRequest, match="optimize"):
         embedded_client(tmp_path, optimize="never")  # type: ignore[arg-type]
@@ -126,15 +124,15 @@ def test_manual_means_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_closing_does_not_wait_for_the_housekeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child would index for an hour: a close that waited for it would never end."""
     (endless := tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n")
-    monkeypatch.setattr(optimize, "_CHILD", endless)
+    monkeypatch.setattr(optimize, "_CHILD_SCRIPT", endless)
     indexing = threading.Event()
 
     def watched(collection: Collection) -> bool:
         return optimize.optimize(collection, lambda step: indexing.set() if step.stage == "indexing" else None)
 
-    monkeypatch.setattr(housekeeping, "optimize", watched)
+    monkeypatch.setattr(store, "optimize", watched)
     client = fill(embedded_client(tmp_path / "store"))
-    housekeeper = client._client.store._housekeeper
+    housekeeper = client.store._housekeeper
     assert indexing.wait(60)
     client.close()
     housekeeper.join(60)
@@ -161,7 +159,7 @@ def test_answers_are_ordinary_models(notes: EmbeddedClient) -> None:
 
 
 def test_pace_finds_the_size_for_its_target() -> None:
-    pace = Pace(target=0.02, start=64, smallest=8, largest=512)
+    pace = Pace(target_seconds=0.02, start=64, smallest=8, largest=512)
     for _ in range(20):
         pace.learn(pace.size, pace.size * 0.0001)
     assert 180 <= pace.size <= 220

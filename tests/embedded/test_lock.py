@@ -255,7 +255,7 @@ def opens(path: Path) -> bool:
 def test_a_collection_that_fails_to_close_keeps_no_other_from_closing(tmp_path: Path) -> None:
     client = fill(embedded_client(tmp_path))
     client.create_collection("a", {})
-    collection = client._client.store.get("notes")
+    collection = client.store.get("notes")
     collection._shard = FullDisk(collection._shard)  # type: ignore[assignment]
     with pytest.raises(ValueError, match="no space left"):
         client.close()

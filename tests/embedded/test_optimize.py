@@ -173,7 +173,7 @@ def test_closing_waits_until_nobody_writes_to_the_folder(
     big: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (endless := tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n")
-    monkeypatch.setattr(optimize, "_CHILD", endless)
+    monkeypatch.setattr(optimize, "_CHILD_SCRIPT", endless)
     indexing = threading.Event()
     thread = optimize_in_a_thread(big, lambda step: indexing.set() if step.stage == "indexing" else None)
     assert indexing.wait(60)
@@ -186,7 +186,7 @@ def test_closing_waits_until_nobody_writes_to_the_folder(
 def test_one_that_outlives_the_close_leaves_the_next_one_alone(
     big: EmbeddedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_REBUILD_ENDS_WITHIN", 0.05)
+    monkeypatch.setattr(store, "_REBUILD_WAIT_SECONDS", 0.05)
     indexing, go_on = threading.Event(), threading.Event()
 
     def hold_up(step: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import BadRequest, NotFound
+from twofold.embedded import BadRequest, EmbeddedClient, NotFound
 
 VECTOR = [0.3, -0.2, 0.9, 0.1]
 WORDS = m.SparseVector(indices=[9, 3, 17], values=[0.5, 1.0, 0.25])
@@ -328,3 +328,14 @@ def test_retrieve(notes: Any) -> None:
     assert all(set(r.vector) == {"dense", "words"} for r in records)
     assert notes.retrieve("notes", [1], with_payload=False)[0].payload is None
     assert notes.retrieve("notes", []) == []
+
+
+def test_a_formula_of_ones_own_may_change(client: EmbeddedClient) -> None:
+    """It is converted anew each time: only the formulas of an index never change."""
+    client.create_collection("f", m.VectorParams(size=2, distance=m.Distance.DOT))
+    client.upsert("f", [m.PointStruct(id=1, vector=[1.0, 0.0])])
+    query = m.FormulaQuery(formula=m.MultExpression(mult=["$score", 2.0]))
+    leg = m.Prefetch(query=[1.0, 0.0])
+    assert client.query_points("f", query=query, prefetch=leg).points[0].score == 2
+    query.formula = m.MultExpression(mult=["$score", 5.0])
+    assert client.query_points("f", query=query, prefetch=leg).points[0].score == 5

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from twofold import CollectionSettings, Document, FilterError, HybridIndex
-from twofold.engine.filters import compile_filter
+from twofold.engine.client import to_filter
 from twofold.filters import parse
 from twofold.testing import HashEmbedding
 
@@ -244,7 +244,7 @@ def test_a_dollar_changes_nothing(plain: dict[str, Any], dollar: dict[str, Any])
 def test_parsing_leaves_the_filter_as_it_was() -> None:
     condition = {"or": [{"x": {"gte": 1, "not": [1, 2]}}, {"y": None}]}
     written = repr(condition)
-    compile_filter(parse(condition))
+    to_filter(parse(condition))
     assert repr(condition) == written
 
 

@@ -15,7 +15,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from tests.faces import Face
 from twofold import Document, HybridIndex, InvalidQuery
-from twofold.index.diverse import choose
+from twofold.index.searching import choose
 from twofold.testing import HashEmbedding
 
 Opener = Callable[..., Face]

@@ -27,7 +27,7 @@ from twofold import (
     TwofoldError,
     embedded_client,
 )
-from twofold.engine.faults import MOST_ATTEMPTS, Attempts
+from twofold.engine.remote import MAX_ATTEMPTS, Attempts
 from twofold.testing import HashEmbedding
 
 T = TypeVar("T")
@@ -170,10 +170,10 @@ def test_a_server_that_stays_down_is_given_up_and_the_error_says_what_was_tried(
     took, error = timed(lambda: index.search("tunnel"))
     assert isinstance(error, EngineUnavailable)
     assert took < PATIENT + GRACE
-    assert error.attempts == ["503 Service Unavailable"] * MOST_ATTEMPTS
-    assert len(pauses.taken) == MOST_ATTEMPTS - 1
-    assert f"gave up after {MOST_ATTEMPTS} tries" in str(error)
-    assert error.operation == "query_batch_points"
+    assert error.attempts == ["503 Service Unavailable"] * MAX_ATTEMPTS
+    assert len(pauses.taken) == MAX_ATTEMPTS - 1
+    assert f"gave up after {MAX_ATTEMPTS} tries" in str(error)
+    assert error.operation == "query"
 
 
 @pytest.mark.parametrize("call", ["search", "add", "get", "count", "delete"])
@@ -208,7 +208,7 @@ def test_a_stopped_server_is_said_plainly_and_used_again_when_it_is_back(
     server.stop()
     took, error = timed(lambda: index.search("tunnel"))
     assert isinstance(error, EngineUnavailable)
-    assert len(error.attempts) == MOST_ATTEMPTS
+    assert len(error.attempts) == MAX_ATTEMPTS
     assert took < PATIENT + GRACE
     server.start()
     assert len(index.search("tunnel", 5)) == 5
@@ -317,7 +317,7 @@ def test_a_server_that_is_too_old_is_refused(server: RestServer) -> None:
 def test_pauses_grow_and_end() -> None:
     now = [0.0]
     attempts = Attempts("upsert", "somewhere", 100.0, clock=lambda: now[0], jitter=lambda: 0.5)
-    pauses = [attempts.pause_after(OSError("refused")) for _ in range(MOST_ATTEMPTS - 1)]
+    pauses = [attempts.pause_after(OSError("refused")) for _ in range(MAX_ATTEMPTS - 1)]
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
     with pytest.raises(EngineUnavailable):
         attempts.pause_after(OSError("refused"))

@@ -16,7 +16,8 @@ from tests.kit.engines import Engine, refused
 from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
-from twofold.engine.asking import Ask, Probe
+from twofold.engine.client import to_request
+from twofold.engine.requests import FusedQuery, VectorQuery
 from twofold.ranking.fusion import Auto, Dbsf, Rrf
 
 SEEDS = range(3)
@@ -252,15 +253,13 @@ def fused_scores(fusion: str, near: oracle.Scores, worded: oracle.Scores, terms:
 @pytest.mark.parametrize("fusion", FUSIONS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_requests_of_the_index(library: Shelf, seed: int, fusion: str, depth: int) -> None:
-    """The fused request of twofold.engine.asking with its legs, in one batch, as a search sends them."""
+    """A fused request with its legs, in one batch, as a search sends them."""
     dense, sparse = questions(seed)
     words = Sparse(tuple(sparse), tuple(sparse.values()))
-    probes = [Probe("dense", np.array(dense, dtype=np.float32)), Probe("lexical", words)]
-    request = Ask(FUSIONS[fusion], probes, filter=None, effort=None)
-    batch = [
-        request.fused(request.native_query(), depth, 100),
-        *(request.leg(probe, depth, payload=False) for probe in probes),
-    ]
+    legs = (VectorQuery(np.array(dense, dtype=np.float32), depth), VectorQuery(words, depth))
+    native = FUSIONS[fusion].native(("dense", "lexical"), words.terms)
+    assert native is not None
+    batch = [to_request(FusedQuery(legs, native, 100)), *(to_request(leg) for leg in legs)]
     fused, near, worded = library.engine.query_batch_points(library.name, batch)
     first, second = leg_scores(library, dense, sparse, (depth, depth))
     assert_ranking(near.points, first, depth)

@@ -156,7 +156,7 @@ def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) ->
 
 
 def test_in_a_language_that_is_strange_to_the_model_no_cosine_is_enough() -> None:
-    least = score_floor(Alpha(0.1, ""), 100, strange=1.0)
+    least = score_floor(Alpha(0.1, ""), 100, unknown_language=1.0)
     assert least is not None
     assert least.cosine is None
     assert least.score == pytest.approx(0.11)

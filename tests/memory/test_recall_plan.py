@@ -12,7 +12,7 @@ from qdrant_client import models
 from tests.memory.scenarios import Store, texts
 from tests.memory.test_nothing_relevant import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
 from twofold import Memory, MemoryConfig
-from twofold.engine.connection import EmbeddedConnection
+from twofold.engine.edge import EdgeConnection
 from twofold.flow import Call
 from twofold.memory.recall import build_signals
 
@@ -30,14 +30,14 @@ def own() -> Iterator[Memory]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[models.QueryRequest]]:
     """The searches that a store of one's own is asked for."""
     batches: list[Sequence[models.QueryRequest]] = []
-    real = EmbeddedConnection._send
+    real = EdgeConnection.call
 
-    def watched(self: EmbeddedConnection, call: Call) -> Any:
-        if call.method == "query_batch_points":
-            batches.append(call.arguments["requests"])
+    def watched(self: EdgeConnection, call: Call) -> Any:
+        if call.verb == "query":
+            batches.append(call.arguments["queries"])
         return real(self, call)
 
-    monkeypatch.setattr(EmbeddedConnection, "_send", watched)
+    monkeypatch.setattr(EdgeConnection, "call", watched)
     return batches
 
 

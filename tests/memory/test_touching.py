@@ -108,14 +108,14 @@ def test_an_answer_waits_for_no_writing(open_here: Opener, by_hand: None, monkey
     real = connection.call
 
     def watched(call: Any) -> Any:
-        calls.append(call.method)
+        calls.append(call.verb)
         return real(call)
 
     monkeypatch.setattr(connection, "call", watched)
     memory.recall("tunnel")
     calls.clear()
     memory.recall("tunnel")
-    assert calls == ["query_batch_points"], "one request, and no writing"
+    assert calls == ["query"], "one request, and no writing"
     assert stored_count(memory, found) == 0
     assert pending(memory) == [memory.memory.user]
     calls.clear()
@@ -193,7 +193,7 @@ class Refusing:
         real = connection.call
 
         def call(asked: Any) -> Any:
-            if asked.method == "set_payload" and self.refused < self.times:
+            if asked.verb == "set_payload" and self.refused < self.times:
                 self.refused += 1
                 raise EngineError("no space left: free some", operation="set_payload", location="here")
             return real(asked)
@@ -300,7 +300,7 @@ def test_closing_during_a_write_in_the_background(tmp_path: Path, monkeypatch: p
     real, writing, go_on = connection.call, threading.Event(), threading.Event()
 
     def slow(call: Any) -> Any:
-        if call.method == "set_payload":
+        if call.verb == "set_payload":
             writing.set()
             go_on.wait(60)
         return real(call)
@@ -434,7 +434,7 @@ async def test_a_task_that_is_called_off_lets_go_of_the_lock(monkeypatch: pytest
     real, stuck = connection.acall, asyncio.Event()
 
     async def hanging(call: Any) -> Any:
-        if call.method == "upsert":
+        if call.verb == "upsert":
             stuck.set()
             await asyncio.Event().wait()
         return await real(call)

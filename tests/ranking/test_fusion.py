@@ -85,7 +85,7 @@ def test_equal_up_to_the_rounding_of_32_bits_is_equal() -> None:
 
 def test_auto_follows_the_language_unless_alpha_was_chosen() -> None:
     assert Fusion.auto().fitted(Circumstances()) == Fusion.auto()
-    strange = Circumstances(strange=1.0, background=0.1)
+    strange = Circumstances(unknown_language=1.0, background=0.1)
     assert Fusion.auto().fitted(strange).alpha < Fusion.auto().alpha
     for chosen in (Fusion.auto(0.4), Fusion.auto().with_alpha(0.4)):
         assert chosen.fitted(strange).weights == pytest.approx((0.4, 0.6))

@@ -13,9 +13,9 @@ import pytest
 
 from tests.memory.faces import MemoryFace, Opener, opening
 from twofold import MemoryConfig
-from twofold.engine.asking import Ask
 from twofold.memory import recall
 from twofold.ranking.fusion import Auto
+from twofold.ranking.signals import SignalRanker
 
 FUSION = Auto(background=0.1)
 FIELDS: dict[str, Any] = {"type": "keyword", "year": "integer", "genre": "keyword"}
@@ -126,13 +126,13 @@ def test_native_and_our_own_arithmetic_agree(stocked: Stocked, name: str, monkey
     keeper = own.memory._store
     keeper.search = keeper.search.model_copy(update={"native": False})
     asked: list[bool] = []
-    real = Ask.native_query
+    real = SignalRanker.native
 
-    def noted(self: Ask) -> Any:
+    def noted(self: SignalRanker, *legs: Any) -> Any:
         asked.append(True)
-        return real(self)
+        return real(self, *legs)
 
-    monkeypatch.setattr(Ask, "native_query", noted)
+    monkeypatch.setattr(SignalRanker, "native", noted)
     with frozen(monkeypatch):
         for query in QUERIES:
             asked.clear()

@@ -1,12 +1,22 @@
-"""The embedded engine: Qdrant's own Rust core in this process, behind QdrantClient's interface.
+"""The embedded engine: Qdrant's own Rust core in this process, over a directory.
 
-client = embedded_client("./store")                       # a QdrantClient; also ":memory:"
-client.create_collection("notes", models.VectorParams(size=384, distance=models.Distance.COSINE))
+Two layers. The store (`store`, `collection`, `settings`, `optimize`, `lock`, `errors`) needs qdrant_edge alone:
+
+    store = open_store("./folder", Options())       # one process at a time; shared by all who open it there
+    store.create(Settings("notes", {"vectors": {"dense": {"size": 384, "distance": "Cosine"}}}))
+    collection = store.get("notes")
+    collection.apply_pieces(points, edge.UpdateOperation.upsert_points, collection.schema)
+    collection.read("query", edge.QueryRequest(…))
+
+On top of it, `client` makes it a QdrantClient for other packages; it is imported when one of its names is used.
 """
 
 from __future__ import annotations
 
-from .client import AsyncEmbeddedClient, EmbeddedClient, async_embedded_client, check_options, embedded_client
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .collection import Collection
 from .errors import (
     BadRequest,
     Conflict,
@@ -19,13 +29,34 @@ from .errors import (
     StoreFormatError,
     StoreLocked,
 )
-from .import_local import ImportProgress, import_local_store
-from .names import check_collection_name
 from .optimize import OptimizeProgress
+from .settings import Settings
+from .store import Options, Store, check_collection_name, check_options, open_store
+
+if TYPE_CHECKING:
+    from .client import AsyncEmbeddedClient, EmbeddedClient, async_embedded_client, embedded_client
+    from .client.import_local import ImportProgress, import_local_store
+
+_CLIENT_HOMES = {
+    "AsyncEmbeddedClient": ".client",
+    "EmbeddedClient": ".client",
+    "async_embedded_client": ".client",
+    "embedded_client": ".client",
+    "ImportProgress": ".client.import_local",
+    "import_local_store": ".client.import_local",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CLIENT_HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_CLIENT_HOMES[name], __name__), name)
+
 
 __all__ = [
     "AsyncEmbeddedClient",
     "BadRequest",
+    "Collection",
     "Conflict",
     "EmbeddedClient",
     "EmbeddedError",
@@ -34,6 +65,9 @@ __all__ = [
     "LocalStoreFound",
     "NotFound",
     "OptimizeProgress",
+    "Options",
+    "Settings",
+    "Store",
     "StoreClosed",
     "StoreError",
     "StoreFormatError",
@@ -43,4 +77,5 @@ __all__ = [
     "check_options",
     "embedded_client",
     "import_local_store",
+    "open_store",
 ]

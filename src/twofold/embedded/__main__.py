@@ -1,23 +1,49 @@
-"""`python -m twofold.embedded import SOURCE DESTINATION`."""
+"""Commands of the embedded engine, each in a process of its own.
+
+    python -m twofold.embedded import SOURCE DESTINATION     a store of qdrant-client's local mode, brought over
+
+`optimize` is the store's own: `optimize.py` runs this file as a script, to build the search index of one shard. It
+imports the engine alone, from where its parent has it, so it starts fast and works wherever that is installed: which
+is why nothing of Twofold is imported at the top.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from .errors import EmbeddedError, StoreError
-from .import_local import ImportProgress, import_local_store
+if TYPE_CHECKING:
+    from twofold.embedded import ImportProgress
+
+_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m twofold.embedded")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="import")
     importing = commands.add_parser("import", help="import a store written by qdrant-client's local mode")
     importing.add_argument("source")
     importing.add_argument("destination")
+    optimizing = commands.add_parser("optimize")
+    optimizing.add_argument("shard")
+    optimizing.add_argument("engine")
+    optimizing.add_argument("parent", type=int)
     given = parser.parse_args(arguments)
+    if given.command == "optimize":
+        return _optimize(given.shard, given.engine, given.parent)
+    return _import(given.source, given.destination)
+
+
+def _import(source: str, destination: str) -> int:
+    from twofold.embedded import EmbeddedError, StoreError, import_local_store
+
     try:
-        counts = import_local_store(given.source, given.destination, _show)
+        counts = import_local_store(source, destination, _show)
     except (StoreError, EmbeddedError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -32,6 +58,32 @@ def _show(step: ImportProgress) -> None:
         end="\n" if step.done == step.total else "",
         file=sys.stderr,
     )
+
+
+def _optimize(path: str, engine: str, parent: int) -> int:
+    _yield_to_parent()
+    if os.getppid() != parent:
+        return 0  # it died before it could be watched
+    sys.path.insert(0, engine)
+    import qdrant_edge as edge
+
+    sys.path.remove(engine)
+    shard = edge.EdgeShard.load(path)
+    shard.optimize()
+    shard.flush()
+    shard.close()
+    return 0
+
+
+def _yield_to_parent() -> None:
+    """Queries of the parent come first; and when it dies, this work is for nothing."""
+    with suppress(OSError, AttributeError):
+        os.nice(10)
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
-"""One collection: one engine shard, its settings, and the rules for using both from many threads."""
+"""One collection: one engine shard, its settings, and the rules for using both from many threads.
+
+A read passes the gate and calls the engine. A write is cut into pieces, each of which is there as a whole or not at
+all; it takes the seal off, is noted for a rebuild that is under way, and is acknowledged when the engine has it in its
+log. Settings change on disk first. A close flushes and puts the seal on.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,22 +19,95 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .files import make_directory, remove_tree, sync_files, sync_tree
-from .from_edge import to_model_id
-from .gate import Gate
-from .pace import Pace
-from .seal import Seal
-from .settings import SETTINGS_FILE, Settings
-from .to_edge.configs import to_edge_config, to_schema
-from .to_edge.indexes import to_edge_index
-from .to_edge.vectors import VectorSchema
+from .lock import Seal, make_directory, remove_tree, sync_files, sync_tree
+from .settings import (
+    SETTINGS_FILE,
+    Config,
+    Settings,
+    VectorSchema,
+    check_config,
+    check_vector_name,
+    check_vector_size,
+    dense_vectors,
+    new_dense_vector,
+    new_shard_name,
+    new_sparse_vector,
+    sparse_vectors,
+    to_edge_config,
+    to_edge_index,
+    to_schema,
+)
 
 T = TypeVar("T")
 
 _IDS_PER_PAGE = 10_000
-_LOG_FILES, _SPARE_SECONDS = 2, 0.5
+_POINTS_PER_PAGE = 256
+_LOG_FILES = 2
+_SPARE_LOG_WAIT_SECONDS = 0.5
 # Marks of a directory that may be removed at the next open. One with neither mark nor settings is left alone.
 DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
+
+
+class Pace:
+    """Sizes pieces of work so that each takes about `target_seconds`.
+
+    The engine keeps Python's global lock for a whole call. How long one point takes depends on its
+    dimensions, payload, text indexes and the machine, so it's measured instead of guessed.
+    """
+
+    def __init__(self, target_seconds: float, start: int, smallest: int, largest: int) -> None:
+        self.size = start
+        self._target_seconds, self._smallest, self._largest = target_seconds, smallest, largest
+
+    def learn(self, count: int, seconds: float) -> None:
+        """A short piece says little about a full one, so it can only slow the pace down."""
+        ideal = count * self._target_seconds / max(seconds, 1e-6)
+        if count >= self.size or ideal < self.size:
+            # Half-way steps: one slow disk access must not send the size to its minimum.
+            wanted = (self.size + min(ideal, 2 * self.size)) / 2
+            self.size = int(min(self._largest, max(self._smallest, wanted)))
+
+
+class Gate:
+    """Many threads pass it at once, and one may shut it to have the place to itself.
+
+    `with gate:` passes; `with gate.shut():` waits until nobody is inside and keeps others out.
+
+    Passing isn't reentrant: a thread inside must not pass again, or it waits for itself while another shuts.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._inside = 0
+        self._shut = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            while self._shut:
+                self._changed.wait()
+            self._inside += 1
+
+    def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._shut:
+                self._changed.notify_all()
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        with self._changed:
+            while self._shut:
+                self._changed.wait()
+            self._shut = True
+            while self._inside:
+                self._changed.wait()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._shut = False
+                self._changed.notify_all()
 
 
 class Collection:
@@ -51,10 +129,10 @@ class Collection:
         self._shard: edge.EdgeShard | None = shard
         self._sync = sync
         # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic.
-        self._pace = Pace(target=0.02, start=64, smallest=64, largest=512)
+        self._pace = Pace(target_seconds=0.02, start=64, smallest=64, largest=512)
         # A flush holds everyone up for as long as there is something to write, and so does the replay after a
         # crash, so little may be pending. Not too little: a flush has its price even when it's empty.
-        self._flush_pace = Pace(target=0.05, start=4_000, smallest=1_000, largest=20_000)
+        self._flush_pace = Pace(target_seconds=0.05, start=4_000, smallest=1_000, largest=20_000)
         self.unflushed = 0
         self.written_points = settings.written_points
         self.last_write = time.monotonic()
@@ -64,6 +142,7 @@ class Collection:
     @classmethod
     def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         """The settings file is written last: a directory without it isn't a collection yet."""
+        check_config(settings.config)
         config = to_edge_config(settings.config, settings.wal)
         make_directory(directory)
         (directory / UNFINISHED_FILE).touch()
@@ -173,21 +252,25 @@ class Collection:
         """Refuse ids that aren't there: the engine would, after it has written the operation to its log."""
         for start in range(0, len(ids), _IDS_PER_PAGE):
             page = list(ids[start : start + _IDS_PER_PAGE])
-            found = {to_model_id(record.id) for record in self.read("retrieve", page, False, False)}
+            found = {to_plain_id(record.id) for record in self.read("retrieve", page, False, False)}
             missing = [point_id for point_id in page if point_id not in found]
             if missing:
                 raise NotFound(f"No point with id {missing[0]} found.")
 
     def matching_ids(self, condition: edge.Filter) -> list[int | str]:
         """The ids a filter selects: writes by filter become writes by id, which can be cut and replayed."""
-        ids: list[int | str] = []
+        pages = self._pages(_IDS_PER_PAGE, condition, False)
+        return [to_plain_id(record.id) for records in pages for record in records]
+
+    def _pages(self, size: int, condition: edge.Filter | None, whole: bool) -> Iterator[list[edge.Record]]:
+        """All points that match, page by page: with payloads and vectors, or ids alone."""
         offset: Any = None
         while True:
-            request = edge.ScrollRequest(offset, _IDS_PER_PAGE, condition, False, False)
-            records, offset = self.read("scroll", request)
-            ids.extend(to_model_id(record.id) for record in records)
+            records, offset = self.read("scroll", edge.ScrollRequest(offset, size, condition, whole, whole))
+            if records:
+                yield records
             if offset is None:
-                return ids
+                return
 
     def change(self, settings: Settings) -> None:
         """Put new settings in force; on disk before anything relies on them. The caller holds `writing`."""
@@ -198,7 +281,71 @@ class Collection:
         if schema != self.schema:
             self.schema = schema
 
-    def reload(self, settings: Settings) -> None:
+    def create_index(self, field: str, schema: str | Config) -> int:
+        """Index a payload field: `schema` is the name of a type, or the parameters of an index with their `type`."""
+        operation = edge.UpdateOperation.create_field_index(field, to_edge_index(schema))
+        with self.writing:
+            number = self.apply(operation)
+            self.change(replace(self.settings, indexes={**self.settings.indexes, field: schema}))
+        return number
+
+    def delete_index(self, field: str) -> int:
+        """Remove the index of a payload field."""
+        operation = edge.UpdateOperation.delete_field_index(field)
+        with self.writing:
+            indexes = {name: schema for name, schema in self.settings.indexes.items() if name != field}
+            self.change(replace(self.settings, indexes=indexes))
+            return self.apply(operation)
+
+    def add_vector(self, name: str, params: Config, *, sparse: bool) -> int:
+        """Add a named vector that no point has yet."""
+        check_vector_name(name)
+        with self.writing:
+            config = self.settings.config
+            if name in self.schema.names():
+                raise BadRequest(f"Vector {name!r} already exists in the collection {self.settings.name}.")
+            if sparse:
+                operation = new_sparse_vector(name, params)
+                settings = self.settings.with_config(sparse_vectors={**sparse_vectors(config), name: params})
+            else:
+                check_vector_size(params["size"])
+                operation = new_dense_vector(name, params)
+                settings = self.settings.with_config(vectors={**dense_vectors(config), name: params})
+            number = self.apply(operation)
+            self.change(settings)
+        return number
+
+    def remove_vector(self, name: str) -> int:
+        """Remove a named vector from every point and from the settings."""
+        with self.writing:
+            self.schema.check_name(name)
+            config = self.settings.config
+            dense = {key: params for key, params in dense_vectors(config).items() if key != name}
+            sparse = {key: params for key, params in sparse_vectors(config).items() if key != name}
+            number = self.apply(edge.UpdateOperation.delete_vector_name(name))
+            self.change(self.settings.with_config(vectors=dense, sparse_vectors=sparse))
+        return number
+
+    def merge_metadata(self, added: Mapping[str, Any]) -> None:
+        """Change some keys of the collection's metadata, as the server does: null removes a key."""
+        with self.writing:
+            merged = {**(self.settings.config.get("metadata") or {}), **added}
+            kept = {key: value for key, value in merged.items() if value is not None}
+            self.change(self.settings.with_config(metadata=kept))
+
+    def reconfigure(self, change: Callable[[Config], Config]) -> None:
+        """Put another configuration in force, made of the present one.
+
+        New index settings take effect for points written from now on, and for all of them at the next optimize().
+        """
+        with self.rebuilding, self.writing:
+            settings = replace(self.settings, config=change(self.settings.config))
+            if _modifiers(settings) == _modifiers(self.settings):
+                self._reload(settings)
+            else:
+                self._rewrite(settings)
+
+    def _reload(self, settings: Settings) -> None:
         """Load the shard again with other index settings."""
         path = self.directory / self.settings.shard
         config = config_of(path, settings)
@@ -211,6 +358,25 @@ class Collection:
                 self._shard = load_shard(path)  # refused: go on as before
                 raise
             self.change(settings)
+
+    def _rewrite(self, settings: Settings) -> None:
+        """Write every point into a new shard: the engine fixes a sparse vector's modifier for good.
+
+        Writers wait, readers don't.
+        """
+        target = self.directory / new_shard_name()
+        shard = call(edge.EdgeShard.create, str(target), to_edge_config(settings.config, settings.wal))
+        try:
+            for records in self._pages(_POINTS_PER_PAGE, None, True):
+                points = [edge.Point(record.id, record.vector or {}, record.payload) for record in records]
+                call(shard.update, edge.UpdateOperation.upsert_points(points))
+            for field, schema in settings.indexes.items():
+                call(shard.update, edge.UpdateOperation.create_field_index(field, to_edge_index(schema)))
+            call(shard.flush)
+            self.swap(shard, replace(settings, optimized_points=0), target.name)
+        except BaseException:
+            self.discard(shard, target)
+            raise
 
     def swap(self, shard: edge.EdgeShard, settings: Settings, name: str) -> None:
         """Let a rebuilt shard take over; the caller holds `writing`."""
@@ -284,6 +450,7 @@ def remove_collection(directory: Path) -> None:
     remove_tree(directory)
 
 
+# What belongs to a parent process: dropping the last reference would call into the engine.
 _LEAKED: list[Any] = []
 
 
@@ -302,7 +469,7 @@ def settle(shard: Path, settings: Settings) -> None:
 
 def _await_spare(log: Path) -> None:
     """A thread of the engine makes the next file of the log. Found empty after a power loss it can't be loaded."""
-    latest = time.monotonic() + _SPARE_SECONDS
+    latest = time.monotonic() + _SPARE_LOG_WAIT_SECONDS
     while len(list(log.glob("open-*"))) < _LOG_FILES and time.monotonic() < latest:
         time.sleep(0.001)
 
@@ -327,8 +494,19 @@ def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeSh
     return shard
 
 
+def _modifiers(settings: Settings) -> dict[str, bool]:
+    return {name: params.get("modifier") == "idf" for name, params in sparse_vectors(settings.config).items()}
+
+
+# --- The engine's own ways ---
+
+
 def call(function: Callable[..., Any], *args: Any) -> Any:
-    """Call the engine, with its bare `Exception`s told apart."""
+    """Call the engine, with its errors told apart.
+
+    It has no exception classes: a refusal is a bare `Exception`, so that only the text tells of a missing point or a
+    closed shard, and a panic is a class that can't be imported, known by its name.
+    """
     try:
         return function(*args)
     except EmbeddedError:
@@ -342,3 +520,8 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
         if type(error).__name__ == "PanicException":
             raise EngineFailure(f"The engine failed: {error}. Close the store and open it again.") from error
         raise
+
+
+def to_plain_id(value: Any) -> int | str:
+    """The id of a point that the engine returned: integers as they are, UUIDs as text, as a server sends them."""
+    return value if type(value) is int else str(value)

@@ -1,64 +1,56 @@
 """Errors of the embedded engine.
 
-    EmbeddedError (UnexpectedResponse, ValueError)      a request the engine can't serve
-    ├── BadRequest (400)                                wrong dimension, unknown vector name, bad payload …
-    ├── NotFound (404)                                  no such collection, point or alias
-    └── Conflict (409)                                  the collection exists already
-    StoreError (TwofoldError, RuntimeError)             the directory as a whole can't be used
-    ├── StoreLocked                                     another process has it open
-    ├── StoreClosed                                     used after close(), or in a forked child
-    ├── StoreFormatError                                written by a newer Twofold, or damaged settings
-    └── LocalStoreFound                                 written by qdrant-client's local mode: import it
-    EngineFailure (TwofoldError, RuntimeError)          the Rust core panicked
+    EmbeddedError (ValueError)                  a request the engine can't serve
+    ├── BadRequest (400)                        wrong dimension, unknown vector name, bad payload …
+    ├── NotFound (404)                          no such collection, point or alias
+    └── Conflict (409)                          the collection exists already
+    StoreError (TwofoldError, RuntimeError)     the directory as a whole can't be used
+    ├── StoreLocked                             another process has it open
+    ├── StoreClosed                             used after close(), or in a forked child
+    ├── StoreFormatError                        written by a newer Twofold, or damaged settings
+    └── LocalStoreFound                         written by qdrant-client's local mode: import it
+    EngineFailure (TwofoldError, RuntimeError)  the Rust core panicked
 
-The first group is both what the server's client raises (``UnexpectedResponse``, with a status code) and what
-qdrant-client's local mode raises (``ValueError``), so code written for either keeps working.
+Where the client (`twofold.embedded.client`) raises one of the first group, it is also what the server's client
+raises: `UnexpectedResponse`, with a status code.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
-
-from httpx import Headers
-from qdrant_client.http.exceptions import UnexpectedResponse
 
 from twofold.errors import TwofoldError
 
 
-class EmbeddedError(UnexpectedResponse, ValueError):
+class EmbeddedError(ValueError):
     """A request that can't be served; `status_code` is the one a Qdrant server would answer with."""
 
-    status = 500
-    phrase = "Internal Server Error"
+    status_code = 500
+    reason_phrase = "Internal Server Error"
 
-    def __init__(self, message: str) -> None:
-        body = json.dumps({"status": {"error": message}}).encode("ascii")
-        super().__init__(self.status, self.phrase, body, Headers())
-        self.message = message
-        self.args = (message,)
-
-    def __str__(self) -> str:
-        return self.message
+    @property
+    def message(self) -> str:
+        """What is wrong, and what to do."""
+        return str(self)
 
 
 class BadRequest(EmbeddedError):
     """The request itself is wrong; nothing was written."""
 
-    status, phrase = 400, "Bad Request"
+    status_code, reason_phrase = 400, "Bad Request"
 
 
 class NotFound(EmbeddedError):
     """A collection, alias or point that the request names isn't there."""
 
-    status, phrase = 404, "Not Found"
+    status_code, reason_phrase = 404, "Not Found"
 
 
 class Conflict(EmbeddedError):
     """The name is taken."""
 
-    status, phrase = 409, "Conflict"
+    status_code, reason_phrase = 409, "Conflict"
 
 
 class StoreError(TwofoldError, RuntimeError):

@@ -1,8 +1,12 @@
-"""One process per store: an operating-system lock on a file that also says who holds it.
+"""The files of a store: who may use them, how they are replaced, and whether any are missing.
 
-The engine refuses a second `load` of a live shard, but only after it has damaged the first one's next flush,
-so this lock is taken before the engine sees the directory. The system frees it when its holder dies, however
-it dies.
+1. One process per store: an operating-system lock on a file that also says who holds it. The engine refuses a second
+   `load` of a live shard, but only after it has damaged the first one's next flush, so this lock is taken before the
+   engine sees the directory. The system frees it when its holder dies, however it dies.
+2. Small JSON files that are either the old or the new version, never half of one, and on disk before anyone relies on
+   them.
+3. A seal with the number of points of a closed collection: the engine makes up for files that are missing (an
+   incomplete copy or restore, a disk that was repaired) without a word and without the points in them.
 """
 
 from __future__ import annotations
@@ -11,19 +15,23 @@ import errno
 import json
 import os
 import platform
+import shutil
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from .errors import Holder, StoreError, StoreLocked
 
 LOCK_FILE = "twofold.lock"
-_POLL = 0.05
+_POLL_SECONDS = 0.05
 # Windows locks a range of bytes, and a locked byte can't be read by others: lock one far behind the text.
 _LOCKED_BYTE = 1 << 20
 # What the systems say of a lock that somebody has. Others mean that the file system has no locks.
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
+_HELD_ERRORS = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
+_SEAL_FILE = "closed.json"
 
 
 def _try_lock(fd: int) -> bool:
@@ -38,7 +46,7 @@ def _try_lock(fd: int) -> bool:
 
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in _HELD:
+        if error.errno in _HELD_ERRORS:
             return False
         raise StoreError(f"The store can't be locked ({error}): keep it on a local disk.") from error
     return True
@@ -51,7 +59,7 @@ def _read_holder(path: Path) -> Holder | None:
         return None  # it was locked a moment ago and not written yet
 
 
-def _me() -> Holder:
+def _this_process() -> Holder:
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return Holder(os.getpid(), platform.node(), now, Path(sys.argv[0] or sys.executable).name)
 
@@ -59,15 +67,15 @@ def _me() -> Holder:
 class StoreLock:
     """Holds the lock from construction until `release`."""
 
-    def __init__(self, directory: Path, wait: float) -> None:
+    def __init__(self, directory: Path, wait_seconds: float) -> None:
         self._path = directory / LOCK_FILE
         self._fd: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        deadline = time.monotonic() + wait
+        deadline = time.monotonic() + wait_seconds
         try:
             while not _try_lock(self._fd):
                 if time.monotonic() >= deadline:
                     raise StoreLocked(str(directory), _read_holder(self._path))
-                time.sleep(_POLL)
+                time.sleep(_POLL_SECONDS)
             self._sign()
         except BaseException:
             self.abandon()
@@ -76,7 +84,7 @@ class StoreLock:
     def _sign(self) -> None:
         if self._fd is None:
             return
-        text = json.dumps(vars(_me())).encode("utf-8")
+        text = json.dumps(vars(_this_process())).encode("utf-8")
         os.lseek(self._fd, 0, os.SEEK_SET)
         os.ftruncate(self._fd, 0)
         os.write(self._fd, text)
@@ -90,3 +98,90 @@ class StoreLock:
     # Closing the file frees the lock on every system. The file stays: removing it would let two processes
     # lock two different files of one name.
     release = abandon
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Replace `path` in one step; on disk when this returns."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=True, indent=1, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and what is missing above it; on disk when this returns."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_directory(made.parent)
+
+
+def sync_tree(path: Path) -> None:
+    """Make every file and directory in and under a directory survive a power loss."""
+    sync_files(path)
+    for directory, _, _ in os.walk(path):
+        sync_directory(Path(directory))
+
+
+def sync_files(path: Path) -> None:
+    """Write to the disk what the files under a directory have in memory only."""
+    for directory, _, files in os.walk(path):
+        for name in files:
+            with suppress(FileNotFoundError):  # the engine prepares its next log meanwhile, and renames it
+                _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames within a directory survive a power loss; Windows does so by itself."""
+    if os.name != "nt":
+        _sync(path, os.O_RDONLY)
+
+
+def _sync(path: str | Path, flags: int) -> None:
+    fd = os.open(path, flags)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove what can be removed: the rest (a file still open on Windows) goes at the next open."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+class Seal:
+    """There from a close to the first write after it: a crash in between leaves none, and nothing to compare."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _SEAL_FILE
+        self._set = self._path.exists()
+
+    def check(self, points: int) -> None:
+        """Raise if there should be another number of points."""
+        if self._set and points != self._points():
+            raise StoreError(
+                f"{self._path.parent} has {points} of its {self._points()} points, so files of it are missing or "
+                f"damaged. To go on with what is left, remove {_SEAL_FILE} there"
+            )
+
+    def put(self, points: int) -> None:
+        """The collection is closed with so many."""
+        write_json(self._path, {"points": points})
+        self._set = True
+
+    def open(self) -> None:
+        """Something is about to be written."""
+        if self._set:
+            self._path.unlink(missing_ok=True)
+            sync_directory(self._path.parent)
+            self._set = False
+
+    def _points(self) -> int:
+        try:
+            return int(json.loads(self._path.read_text("utf-8"))["points"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self._path} can't be read ({error})") from error

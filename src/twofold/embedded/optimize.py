@@ -29,7 +29,8 @@ from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
 from .settings import new_shard_name
 
 Stage = Literal["copying", "indexing", "catching up", "done"]
-_CHILD = Path(__file__).with_name("optimize_child.py")
+# Run as a script, not as a module: the child imports the engine alone.
+_CHILD_SCRIPT = Path(__file__).with_name("__main__.py")
 _POLL_SECONDS = 0.2
 _CATCH_UP_ROUNDS = 5
 
@@ -89,7 +90,7 @@ class Optimization:
 
     def _index(self) -> None:
         engine = Path(edge.__file__).parents[1]
-        command = [sys.executable, "-I", *map(str, (_CHILD, self._target, engine, os.getpid()))]
+        command = [sys.executable, "-I", *map(str, (_CHILD_SCRIPT, "optimize", self._target, engine, os.getpid()))]
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as child:

@@ -1,4 +1,9 @@
-"""A directory of collections, open in one process and shared by all its clients."""
+"""A directory of collections, open in one process and shared by all who use it there.
+
+From top to bottom: `open_store` finds or opens the store of a path; the `Store` locks the directory, loads its
+collections and hands them out by name; a `Housekeeper` flushes and optimises them when nobody needs them; the last one
+to let go closes it all. At the end stands what happens after a fork and at the end of the process.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,18 @@ import atexit
 import json
 import logging
 import os
+import re
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal
+from uuid import uuid4
 
 from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted, remove_collection
 from .errors import (
@@ -28,10 +36,8 @@ from .errors import (
     StoreError,
     StoreFormatError,
 )
-from .files import make_directory, remove_tree, write_json
-from .housekeeping import Housekeeper
-from .lock import StoreLock
-from .names import check_collection_name, new_directory_name, slug, slug_of
+from .lock import StoreLock, make_directory, remove_tree, write_json
+from .optimize import optimize
 from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
@@ -39,10 +45,19 @@ Optimizing = Literal["auto", "manual"]
 
 MEMORY = ":memory:"
 _LOG = logging.getLogger("twofold.embedded")
-_FORMAT = 1
+_FORMAT_VERSION = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
-_REBUILD_ENDS_WITHIN = 5.0
+_REBUILD_WAIT_SECONDS = 5.0
+_FORBIDDEN_IN_NAMES = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
+_DIRECTORY_NUMBER_LENGTH = 8
+
+_TICK_SECONDS = 1.0
+_IDLE_SECONDS_BEFORE_FLUSH = 2.0
+_IDLE_SECONDS_BEFORE_OPTIMIZE = 5.0
+# Below, a search looks at every vector in a few milliseconds anyway, and building the index wouldn't pay.
+_MIN_POINTS_TO_OPTIMIZE = 20_000
+_MIN_SHARE_TO_OPTIMIZE = 0.2
 
 _open_stores: dict[str, Store] = {}
 _registry = threading.Lock()
@@ -58,13 +73,18 @@ class Options:
 
     durability: Durability = "process"
     optimize: Optimizing = "auto"
-    lock_wait: float = 0.5
+    lock_wait_seconds: float = 0.5
 
     def __post_init__(self) -> None:
         if self.durability not in ("process", "power"):
             raise BadRequest(f"durability must be 'process' or 'power', not {self.durability!r}.")
         if self.optimize not in ("auto", "manual"):
             raise BadRequest(f"optimize must be 'auto' or 'manual', not {self.optimize!r}.")
+
+
+def check_options(*, durability: Durability = "process", optimize: Optimizing = "auto") -> None:
+    """Refuse options that no store can be opened with, before anything is made for it."""
+    Options(durability, optimize)
 
 
 def open_store(path: str | os.PathLike[str], options: Options) -> Store:
@@ -120,7 +140,7 @@ class Store:
         try:
             _refuse_foreign(self.path)
             make_directory(self.path)
-            self._lock = StoreLock(self.path, options.lock_wait)
+            self._lock = StoreLock(self.path, options.lock_wait_seconds)
             self._aliases = self._read_store_file()
             self._damaged: dict[str, Damaged] = {}
             self._nameless: dict[str, Damaged] = {}
@@ -149,12 +169,14 @@ class Store:
             version, aliases = int(raw["format"]), dict(raw["aliases"])
         except (ValueError, KeyError, TypeError) as error:
             raise StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.") from error
-        if version > _FORMAT:
-            raise StoreFormatError(f"{path} has format {version}, this version reads {_FORMAT}: upgrade twofold.")
+        if version > _FORMAT_VERSION:
+            raise StoreFormatError(
+                f"{path} has format {version}, this version reads {_FORMAT_VERSION}: upgrade twofold."
+            )
         return aliases
 
     def _save(self, aliases: dict[str, str]) -> None:
-        write_json(self.path / _STORE_FILE, {"format": _FORMAT, "engine": "qdrant-edge", "aliases": aliases})
+        write_json(self.path / _STORE_FILE, {"format": _FORMAT_VERSION, "engine": "qdrant-edge", "aliases": aliases})
 
     def _open_collections(self) -> dict[str, Collection]:
         found: dict[str, Collection] = {}
@@ -224,7 +246,7 @@ class Store:
             # So that no file is written or removed once others may open the store. Only so long: a rebuild held up
             # by whoever watches its progress works on a directory of its own, and can do no harm.
             for collection in self.collections():
-                steps.callback(collection.await_rebuild, _REBUILD_ENDS_WITHIN)
+                steps.callback(collection.await_rebuild, _REBUILD_WAIT_SECONDS)
             steps.callback(self._housekeeper.end)
             for collection in self.collections():
                 steps.callback(collection.close)
@@ -340,6 +362,92 @@ def _refuse_foreign(path: Path) -> None:
         raise StoreError(f"{path} is a file: an embedded store needs a directory.")
     if (path / _LOCAL_MODE_FILE).exists() and not (path / _STORE_FILE).exists():
         raise LocalStoreFound(str(path))
+
+
+def check_collection_name(name: str) -> None:
+    """Refuse what can't be the name of a collection."""
+    if not name or name in (".", "..") or len(name) > 255 or _FORBIDDEN_IN_NAMES.search(name):
+        raise BadRequest(
+            f'{name!r} is not a collection name: use 1 to 255 characters, none of < > : " / \\ | ? * or control ones.'
+        )
+
+
+def slug(name: str) -> str:
+    """What the directory of a collection begins with; several names may have the same."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40]
+
+
+def new_directory_name(name: str) -> str:
+    """A directory that no other collection has, whatever it was called."""
+    return f"{slug(name)}-{uuid4().hex[:_DIRECTORY_NUMBER_LENGTH]}"
+
+
+def slug_of(directory_name: str) -> str:
+    """What the name of the collection in a directory has become."""
+    return directory_name[: -_DIRECTORY_NUMBER_LENGTH - 1]
+
+
+class Housekeeper(threading.Thread):
+    """Flushes collections that have been idle for two seconds, and optimises those for which it pays.
+
+    It knows the store weakly: one that is forgotten without being closed can still be collected.
+    """
+
+    def __init__(self, collections: weakref.WeakMethod[Callable[[], Iterable[Collection]]], auto: bool) -> None:
+        super().__init__(name="twofold-housekeeper", daemon=True)
+        self._collections = collections
+        self._auto = auto
+        self._ended = threading.Event()
+        # The last write that was looked at: without a new one, nothing has to be decided again.
+        self._decided: weakref.WeakKeyDictionary[Collection, float] = weakref.WeakKeyDictionary()
+
+    def run(self) -> None:
+        while not self._ended.wait(_TICK_SECONDS):
+            list_them = self._collections()
+            if list_them is None:
+                return
+            for collection in list(list_them()):
+                self._tend(collection)
+            del list_them
+
+    def end(self) -> None:
+        """Wait for what it's doing: an optimisation notices within a moment that the store is closed."""
+        self._ended.set()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join(timeout=5)
+
+    def _tend(self, collection: Collection) -> None:
+        try:
+            idle = time.monotonic() - collection.last_write
+            if collection.unflushed and idle > _IDLE_SECONDS_BEFORE_FLUSH:
+                collection.flush()
+                collection.save_count()
+            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE:
+                self._optimize(collection)
+        except StoreError as error:  # closed meanwhile, or no room on the disk
+            _LOG.debug("housekeeping of %s: %s", collection.settings.name, error)
+        except Exception:
+            _LOG.exception("housekeeping of %s failed", collection.settings.name)
+
+    def _optimize(self, collection: Collection) -> None:
+        if self._decided.get(collection) == collection.last_write:
+            return
+        self._decided[collection] = collection.last_write
+        if should_optimize(collection):
+            _LOG.info("optimising %s in the background", collection.settings.name)
+            optimize(collection)
+            _LOG.info("optimised %s", collection.settings.name)
+
+
+def should_optimize(collection: Collection) -> bool:
+    """Whether enough has been written since the last optimisation for another one to speed up queries."""
+    if not collection.rebuilding.acquire(blocking=False):
+        return False  # it's being done
+    collection.rebuilding.release()
+    points = collection.read("info").points_count
+    # The first is right even where the count was lost in a crash, the second knows what was written over.
+    changed = max(abs(points - collection.settings.optimized_points), collection.written_points)
+    return bool(changed >= max(_MIN_POINTS_TO_OPTIMIZE, _MIN_SHARE_TO_OPTIMIZE * points))
 
 
 _alive: weakref.WeakSet[Store] = weakref.WeakSet()

@@ -1,1 +1,1 @@
-"""The only room that knows Qdrant: connections, collections, requests and answers."""
+"""The engines under an index: one protocol of verbs, served by an embedded store or by a Qdrant client."""

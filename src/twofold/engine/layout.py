@@ -1,22 +1,42 @@
-"""How a document lies in a collection, and back."""
+"""How documents lie in a collection: their points, the payload keys that filters name, the collection's own settings.
+
+Nothing here belongs to one engine. Points and answers are read by their attributes, a collection's settings are the
+body of Qdrant's REST request that creates it, as plain JSON, and a filter is put together from the conditions that
+an engine offers (`Conditions`).
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
+from pydantic import BaseModel
 from qdrant_client import models
 
 from twofold.config import CollectionSettings
 from twofold.documents import Document, Record, point_id
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.quick import trusted
 from twofold.errors import ConfigError, FilterError
-
-# --- How a document lies in a collection, and back ---
+from twofold.filters import (
+    All,
+    AnyOf,
+    Between,
+    Contains,
+    Either,
+    Equals,
+    HasPoint,
+    HasVector,
+    Leaf,
+    Node,
+    Not,
+    Scalar,
+    TextContains,
+)
 
 DENSE = "dense"
 SPARSE = "bm25"
@@ -24,10 +44,17 @@ ID_KEY = "id"
 TEXT_KEY = "text"
 METADATA_KEY = "metadata"
 RECORD_KEY = "twofold"
+FORMAT = 1
 
-_point = trusted(models.PointStruct)
-_sparse = trusted(models.SparseVector)
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(\[\])?")
+# Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
+_MAX_EXACT_INT = 2**53
+_INDEX_KINDS = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid")
+_TENANT_INDEX = {"type": "keyword", "is_tenant": True}
+_TEXT_INDEX = {"type": "text", "tokenizer": "word", "lowercase": True}
+
+
+# --- Points ---
 
 
 class Point(Protocol):
@@ -37,6 +64,8 @@ class Point(Protocol):
     def id(self) -> Any: ...
     @property
     def payload(self) -> Any: ...
+    @property
+    def vector(self) -> Any: ...
 
 
 class Found(Point, Protocol):
@@ -44,8 +73,6 @@ class Found(Point, Protocol):
 
     @property
     def score(self) -> float: ...
-    @property
-    def vector(self) -> Any: ...
 
 
 class Stored:
@@ -105,19 +132,6 @@ def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> Ne
     return NewPoint(point_id(record.id), vector, payload)
 
 
-def to_struct(point: NewPoint) -> models.PointStruct:
-    """The same in the form that clients take."""
-    vector = {
-        name: to_sparse(value) if isinstance(value, Sparse) else value.tolist() for name, value in point.vector.items()
-    }
-    return _point(id=point.id, vector=vector, payload=point.payload)
-
-
-def to_sparse(sparse: Sparse) -> models.SparseVector:
-    """A sparse vector in the engine's form."""
-    return _sparse(indices=list(sparse.indices), values=list(sparse.values))
-
-
 def from_point(point: Point) -> Stored:
     """What is stored in a point. One that something else wrote may lack parts: they read as empty."""
     return _Unread(point)
@@ -136,10 +150,116 @@ def _quoted(part: str) -> str:
     return f'"{part}"'
 
 
-# --- Collections: how a new one is laid out, and what an existing one offers ---
+# --- Filters ---
 
-FORMAT = 1
-_TENANT = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+
+class Conditions(Protocol):
+    """The conditions of one engine's filters, by the payload key that they look at. Several values: any of them."""
+
+    def all_of(self, parts: list[Any]) -> Any: ...
+    def any_of(self, parts: list[Any]) -> Any: ...
+    def none_of(self, parts: list[Any]) -> Any: ...
+    def value(self, key: str, value: str | bool | int) -> Any: ...
+    def any_value(self, key: str, values: list[str]) -> Any: ...
+    def numbers(self, key: str, **bounds: float | None) -> Any: ...
+    def dates(self, key: str, **bounds: datetime | None) -> Any: ...
+    def words(self, key: str, text: str) -> Any: ...
+    def empty(self, key: str) -> Any: ...
+    def has_id(self, ids: list[int | str]) -> Any: ...
+    def has_vector(self, name: str) -> Any: ...
+    def native(self, native: models.Filter) -> Any: ...
+
+
+def to_condition(node: Node, engine: Conditions) -> Any:
+    """A filter, put together from the engine's conditions."""
+    if isinstance(node, All):
+        return engine.all_of([to_condition(part, engine) for part in node.parts])
+    if isinstance(node, Either):
+        return _either([to_condition(part, engine) for part in node.parts], engine)
+    if isinstance(node, Not):
+        return engine.none_of([to_condition(node.part, engine)])
+    if isinstance(node, Leaf):
+        return _field_condition(node, engine)
+    if isinstance(node, HasPoint):
+        return engine.has_id([native_id(point) for point in node.ids])
+    if isinstance(node, HasVector):
+        return engine.has_vector(node.name)
+    return engine.words(TEXT_KEY, node.text) if isinstance(node, TextContains) else engine.native(node.filter)
+
+
+def native_id(point: str) -> int | str:
+    """A point's id as the engine has it: a collection that others wrote may number its points."""
+    return int(point) if point.isdecimal() else point
+
+
+def _either(conditions: list[Any], engine: Conditions) -> Any:
+    """One of them holds. An empty `should` means "everything" to the engine; an empty `or` here means nothing."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return engine.any_of(conditions) if conditions else engine.has_id([])
+
+
+def _field_condition(node: Leaf, engine: Conditions) -> Any:
+    key = metadata_key(node.field)
+    if isinstance(node, Equals):
+        return _equals(key, node.value, engine)
+    if isinstance(node, AnyOf):
+        texts = [value for value in node.values if isinstance(value, str)]
+        conditions = [_equals(key, value, engine) for value in node.values if not isinstance(value, str)]
+        if texts:
+            conditions.append(engine.value(key, texts[0]) if len(texts) == 1 else engine.any_value(key, texts))
+        return _either(conditions, engine)
+    if isinstance(node, Between):
+        return _between(key, node, engine)
+    if isinstance(node, Contains):
+        return engine.words(key, node.text)
+    return engine.none_of([engine.empty(key)])
+
+
+def _equals(key: str, value: Scalar | datetime, engine: Conditions) -> Any:
+    if isinstance(value, datetime):
+        return engine.dates(key, gte=value, lte=value)
+    if isinstance(value, (str, bool)) or (isinstance(value, int) and abs(value) > _MAX_EXACT_INT):
+        return engine.value(key, value)
+    # The engine's match tells 5 from 5.0, a range does not.
+    return engine.numbers(key, gte=_below(float(value)), lte=_above(float(value)))
+
+
+def _between(key: str, node: Between, engine: Conditions) -> Any:
+    bounds: dict[str, Any] = {"gt": node.gt, "gte": node.gte, "lt": node.lt, "lte": node.lte}
+    if any(isinstance(bound, datetime) for bound in bounds.values()):
+        return engine.dates(key, **bounds)
+    return engine.numbers(key, **{**bounds, "gte": _below(node.gte), "lte": _above(node.lte)})
+
+
+# The engine keeps payloads as text, and reads one fraction in ten back as the float next to it. So what is to include
+# a fraction includes its neighbours.
+def _below(number: Any) -> float | None:
+    return number if number is None or float(number).is_integer() else math.nextafter(number, -math.inf)
+
+
+def _above(number: Any) -> float | None:
+    return number if number is None or float(number).is_integer() else math.nextafter(number, math.inf)
+
+
+def native_part_of(where: models.Filter) -> models.Filter | None:
+    """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
+    named = _named_natively(where)
+    return models.Filter(must=named) if named else None
+
+
+def _named_natively(where: models.Filter) -> list[models.Condition]:
+    named: list[models.Condition] = []
+    must = where.must if isinstance(where.must, list) else [where.must] if where.must is not None else []
+    for condition in must:
+        if isinstance(condition, models.Filter):
+            named += _named_natively(condition)
+        elif isinstance(condition, models.FieldCondition) and isinstance(condition.match, models.MatchValue):
+            named += [condition] if isinstance(condition.match.value, str) else []
+    return named
+
+
+# --- Collections: how a new one is laid out, and what an existing one offers ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,75 +279,63 @@ class Schema:
     """Payload keys with an index, and its kind."""
 
 
-def describe(info: models.CollectionInfo) -> Schema:
-    """Read the collection's description."""
-    params = info.config.params
-    vectors = params.vectors if isinstance(params.vectors, Mapping) else {}
-    dense = vectors.get(DENSE)
-    sparse = (params.sparse_vectors or {}).get(SPARSE)
-    record = (info.config.metadata or {}).get(RECORD_KEY)
+def read_schema(config: Mapping[str, Any], points: int, indexed: Mapping[str, str]) -> Schema:
+    """What a collection with these settings, in the form in which they were given at its creation, offers."""
+    vectors = config.get("vectors") or {}
+    dense, sparse = vectors.get(DENSE), (config.get("sparse_vectors") or {}).get(SPARSE)
+    record = (config.get("metadata") or {}).get(RECORD_KEY)
     return Schema(
-        dense_dim=None if dense is None else dense.size,
-        cosine=dense is not None and dense.distance == models.Distance.COSINE,
+        dense_dim=None if dense is None else dense["size"],
+        cosine=dense is not None and dense["distance"] == "Cosine",
         sparse=sparse is not None,
-        idf=sparse is not None and sparse.modifier == models.Modifier.IDF,
+        idf=sparse is not None and sparse.get("modifier") == "idf",
         record=record if isinstance(record, Mapping) else None,
-        points=info.points_count or 0,
-        indexed={key: index.data_type.value for key, index in (info.payload_schema or {}).items()},
+        points=points,
+        indexed=dict(indexed),
     )
 
 
 def creation(settings: CollectionSettings, *, dim: int, idf: bool, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that create a collection."""
-    return {
-        "vectors_config": {
-            DENSE: models.VectorParams(
-                size=dim,
-                distance=models.Distance.COSINE,
-                on_disk=settings.on_disk or None,
-                hnsw_config=models.HnswConfigDiff(
-                    m=settings.hnsw_m,
-                    ef_construct=settings.hnsw_ef_construct,
-                    on_disk=settings.on_disk or None,
-                ),
-                quantization_config=_quantisation(settings.quantization),
-            )
-        },
-        "sparse_vectors_config": {
-            SPARSE: models.SparseVectorParams(
-                modifier=models.Modifier.IDF if idf else None,
-                index=models.SparseIndexParams(on_disk=True) if settings.on_disk else None,
-            )
-        },
-        "shard_number": settings.shard_number,
-        "replication_factor": settings.replication_factor,
-        "write_consistency_factor": settings.write_consistency_factor,
-        "on_disk_payload": settings.on_disk or None,
-        "metadata": {RECORD_KEY: dict(record)},
+    """The settings that a new collection is created with."""
+    dense = {
+        "size": dim,
+        "distance": "Cosine",
+        "on_disk": settings.on_disk or None,
+        "hnsw_config": _given(
+            m=settings.hnsw_m, ef_construct=settings.hnsw_ef_construct, on_disk=settings.on_disk or None
+        ),
+        "quantization_config": _quantisation(settings.quantization),
     }
+    sparse = _given(modifier="idf" if idf else None, index={"on_disk": True} if settings.on_disk else None)
+    return _given(
+        vectors={DENSE: _given(**dense)},
+        sparse_vectors={SPARSE: sparse},
+        shard_number=settings.shard_number,
+        replication_factor=settings.replication_factor,
+        write_consistency_factor=settings.write_consistency_factor,
+        on_disk_payload=settings.on_disk or None,
+        metadata={RECORD_KEY: dict(record)},
+    )
 
 
-def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
-    """Payload indexes of a new collection: what was declared."""
-    indexes: dict[str, Any] = {}
-    if settings.text_index:
-        indexes[TEXT_KEY] = models.TextIndexParams(
-            type=models.TextIndexType.TEXT, tokenizer=models.TokenizerType.WORD, lowercase=True
-        )
-    for field, kind in settings.payload_indexes.items():
-        try:
-            indexes[metadata_key(field)] = _TENANT if kind == "tenant" else models.PayloadSchemaType(kind)
-        except ValueError:
-            known = ", ".join([*(kind.value for kind in models.PayloadSchemaType), "tenant"])
-            raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {known}") from None
-    return indexes
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _quantisation(wanted: Any) -> Any:
     if wanted == "scalar":
-        return models.ScalarQuantization(
-            scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
-        )
+        return {"scalar": {"type": "int8", "always_ram": True}}
     if wanted == "binary":
-        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
-    return wanted
+        return {"binary": {"always_ram": True}}
+    return wanted.model_dump(mode="json", exclude_none=True) if isinstance(wanted, BaseModel) else wanted
+
+
+def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
+    """Payload indexes of a new collection, by payload key: the name of a kind, or the parameters of an index."""
+    indexes: dict[str, Any] = {TEXT_KEY: _TEXT_INDEX} if settings.text_index else {}
+    for field, kind in settings.payload_indexes.items():
+        if kind not in _INDEX_KINDS and kind != "tenant":
+            known = ", ".join([*_INDEX_KINDS, "tenant"])
+            raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {known}")
+        indexes[metadata_key(field)] = _TENANT_INDEX if kind == "tenant" else kind
+    return indexes

@@ -12,7 +12,9 @@ from qdrant_client import models
 
 from twofold.encoders.base import Sparse, Vectors
 from twofold.filters import Node
-from twofold.ranking.expressions import Formula
+from twofold.ranking.expressions import DbsfFusion as DbsfFusion
+from twofold.ranking.expressions import Formula as Formula
+from twofold.ranking.expressions import RrfFusion as RrfFusion
 
 Filter: TypeAlias = Node | models.Filter
 """A condition of ours, or a native filter that the user gave, which passes through as it is."""
@@ -43,18 +45,6 @@ class VectorQuery:
     with_payload: Payload = False
     with_dense: bool = False
     """Bring the dense vectors along."""
-
-
-@dataclass(frozen=True, slots=True)
-class RrfFusion:
-    """Σ 1 / (k + rank), rank from 1: the textbook form. Engines count k differently."""
-
-    k: int
-
-
-@dataclass(frozen=True, slots=True)
-class DbsfFusion:
-    """Distribution-based score fusion with equal weights."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
-from twofold.engine.connection import AsyncConnection, Connection, connect
+from twofold.engine.connection import Connection, connect
 from twofold.errors import IndexClosed, InvalidQuery
 from twofold.flow import Flow, arun, run
-from twofold.index import diverse, tuning, writing
+from twofold.index import tuning, writing
 from twofold.index.opening import Wish, prepare
-from twofold.index.queries import Query, check_query
-from twofold.index.searching import Searcher
-from twofold.index.writing import FilterLike, ProgressLike, reporting
+from twofold.index.queries import FilterLike, check_query
+from twofold.index.searching import Searcher, search_diverse
+from twofold.index.writing import ProgressLike, reporting
 from twofold.ranking.fusion import FusionLike
 from twofold.ranking.tuning import Calibration, PairLike, Tuning, as_pairs
 from twofold.results import IndexInfo, SearchResult
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from twofold.embedded import OptimizeProgress
 
 T = TypeVar("T")
-_BATCH = 64
+_BATCH_SIZE = 64
 _CACHED_QUERIES = 1024
-_TIMEOUT = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
 class HybridIndex:
@@ -68,7 +68,7 @@ class HybridIndex:
         adopt: bool = False,
         create: bool = True,
         api_key: str | None = None,
-        timeout: float = _TIMEOUT,
+        timeout: float = _TIMEOUT_SECONDS,
         cache_size: int = _CACHED_QUERIES,
         **client_options: Any,
     ) -> HybridIndex:
@@ -98,7 +98,7 @@ class HybridIndex:
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config or SearchConfig(), cache_size)
-        if not isinstance(index._connection, AsyncConnection):
+        if not index._connection.async_only:
             with index._closed_on_error():
                 index._prepare()
         return index
@@ -117,7 +117,7 @@ class HybridIndex:
         adopt: bool = False,
         create: bool = True,
         api_key: str | None = None,
-        timeout: float = _TIMEOUT,
+        timeout: float = _TIMEOUT_SECONDS,
         cache_size: int = _CACHED_QUERIES,
         **client_options: Any,
     ) -> HybridIndex:
@@ -188,7 +188,7 @@ class HybridIndex:
         ids: Sequence[str] | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         vectors: Sequence[Sequence[float] | None] | Vectors | None = None,
-        batch_size: int = _BATCH,
+        batch_size: int = _BATCH_SIZE,
         progress: ProgressLike = False,
     ) -> list[str]:
         """Store documents, and replace those whose id is already there.
@@ -217,7 +217,7 @@ class HybridIndex:
         ids: Sequence[str] | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         vectors: Sequence[Sequence[float] | None] | Vectors | None = None,
-        batch_size: int = _BATCH,
+        batch_size: int = _BATCH_SIZE,
         progress: ProgressLike = False,
     ) -> list[str]:
         """`add` without blocking the event loop."""
@@ -311,11 +311,11 @@ class HybridIndex:
             vector: What the dense leg looks for, instead of the query's own vector; made with the model of the index.
             explain: Say for each hit where its score comes from. Changes no ranking, sends no second request.
         """
-        checked = self._query(query, k, offset, filter, explain, fusion=fusion, alpha=alpha, depth=depth,
-                              min_score=min_score, min_semantic=min_semantic, min_lexical=min_lexical)  # fmt: skip
-        return self.perform(
-            lambda s: s.search(checked) if vector is None else diverse.search_by_vector(s, checked, vector)
-        )
+        given = {"fusion": fusion, "alpha": alpha, "depth": depth, "min_score": min_score,
+                 "min_semantic": min_semantic, "min_lexical": min_lexical}  # fmt: skip
+        checked = check_query(query, k=k, offset=offset, where=filter, config=self._config, overrides=given,
+                              explain=explain, vector=vector)  # fmt: skip
+        return self.perform(lambda s: s.search(checked)).result
 
     async def asearch(
         self,
@@ -334,11 +334,11 @@ class HybridIndex:
         explain: bool = False,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
-        checked = self._query(query, k, offset, filter, explain, fusion=fusion, alpha=alpha, depth=depth,
-                              min_score=min_score, min_semantic=min_semantic, min_lexical=min_lexical)  # fmt: skip
-        return await self.aperform(
-            lambda s: s.search(checked) if vector is None else diverse.search_by_vector(s, checked, vector)
-        )
+        given = {"fusion": fusion, "alpha": alpha, "depth": depth, "min_score": min_score,
+                 "min_semantic": min_semantic, "min_lexical": min_lexical}  # fmt: skip
+        checked = check_query(query, k=k, offset=offset, where=filter, config=self._config, overrides=given,
+                              explain=explain, vector=vector)  # fmt: skip
+        return (await self.aperform(lambda s: s.search(checked))).result
 
     def search_by_vector(
         self,
@@ -364,9 +364,10 @@ class HybridIndex:
             min_semantic: Leave out hits below this cosine similarity.
             explain: Say for each hit where its score comes from.
         """
-        checked = self._query("", k, offset, filter, explain, alpha=1.0, depth=depth, min_score=min_score,
-                              min_semantic=min_semantic)  # fmt: skip
-        return self.perform(lambda s: diverse.search_by_vector(s, checked, vector))
+        given = {"alpha": 1.0, "depth": depth, "min_score": min_score, "min_semantic": min_semantic}
+        checked = check_query("", k=k, offset=offset, where=filter, config=self._config, overrides=given,
+                              explain=explain, vector=_text_or_vector(vector)[1])  # fmt: skip
+        return self.perform(lambda s: s.search(checked)).result
 
     async def asearch_by_vector(
         self,
@@ -381,9 +382,10 @@ class HybridIndex:
         explain: bool = False,
     ) -> SearchResult:
         """`search_by_vector` without blocking the event loop."""
-        checked = self._query("", k, offset, filter, explain, alpha=1.0, depth=depth, min_score=min_score,
-                              min_semantic=min_semantic)  # fmt: skip
-        return await self.aperform(lambda s: diverse.search_by_vector(s, checked, vector))
+        given = {"alpha": 1.0, "depth": depth, "min_score": min_score, "min_semantic": min_semantic}
+        checked = check_query("", k=k, offset=offset, where=filter, config=self._config, overrides=given,
+                              explain=explain, vector=_text_or_vector(vector)[1])  # fmt: skip
+        return (await self.aperform(lambda s: s.search(checked))).result
 
     def search_diverse(
         self,
@@ -417,9 +419,10 @@ class HybridIndex:
             The hits in the order in which they were chosen; their scores are those of `search`.
         """
         text, vector = _text_or_vector(query)
-        checked = self._query(text, k, 0, filter, explain, fusion=fusion, alpha=alpha if vector is None else 1.0,
-                              depth=depth, min_score=min_score)  # fmt: skip
-        return self.perform(lambda s: diverse.search_diverse(s, checked, vector, candidates, diversity))
+        given = {"fusion": fusion, "alpha": alpha if vector is None else 1.0, "depth": depth, "min_score": min_score}
+        checked = check_query(text, k=k, offset=0, where=filter, config=self._config, overrides=given,
+                              explain=explain, vector=vector)  # fmt: skip
+        return self.perform(lambda s: search_diverse(s, checked, candidates, diversity))
 
     async def asearch_diverse(
         self,
@@ -437,9 +440,10 @@ class HybridIndex:
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
         text, vector = _text_or_vector(query)
-        checked = self._query(text, k, 0, filter, explain, fusion=fusion, alpha=alpha if vector is None else 1.0,
-                              depth=depth, min_score=min_score)  # fmt: skip
-        return await self.aperform(lambda s: diverse.search_diverse(s, checked, vector, candidates, diversity))
+        given = {"fusion": fusion, "alpha": alpha if vector is None else 1.0, "depth": depth, "min_score": min_score}
+        checked = check_query(text, k=k, offset=0, where=filter, config=self._config, overrides=given,
+                              explain=explain, vector=vector)  # fmt: skip
+        return await self.aperform(lambda s: search_diverse(s, checked, candidates, diversity))
 
     @overload
     def get(self, ids: str) -> Document | None: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
@@ -563,11 +567,11 @@ class HybridIndex:
         For a model that Twofold doesn't know this finds the cosine of unrelated texts, with which scores mean the same
         from query to query. And where the model can't tell these texts apart, words count more. `untune` undoes it.
         """
-        return self.perform(tuning.look)
+        return self.perform(tuning.calibrate_collection)
 
     async def acalibrate(self) -> Calibration:
         """`calibrate` without blocking the event loop."""
-        return await self.aperform(tuning.look)
+        return await self.aperform(tuning.calibrate_collection)
 
     def untune(self) -> bool:
         """Forget what `tune` and `calibrate` found. False if there is nothing to forget."""
@@ -579,26 +583,19 @@ class HybridIndex:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _query(
-        self, query: str, k: int, offset: int, where: FilterLike | None, explain: bool, **overrides: Any
-    ) -> Query:
-        return check_query(
-            query,
-            k=k,
-            offset=offset,
-            where=writing.where_node(where),
-            config=self._config,
-            overrides=overrides,
-            explain=explain,
-        )
-
     def perform(self, make: Callable[[Searcher], Flow[T]]) -> T:
-        """Run a flow on the open collection, blocking. Not for direct use: `Memory` and the adapters build on it."""
-        return run(make(self._prepare()), self._connection)
+        """Run a flow on the open collection, blocking. Not for direct use: `Memory` builds on it."""
+        searcher = self._searcher
+        if searcher is None or self._connection.closed:
+            searcher = self._prepare()
+        return run(make(searcher), self._connection)
 
     async def aperform(self, make: Callable[[Searcher], Flow[T]]) -> T:
         """`perform` without blocking the event loop."""
-        return await arun(make(await self._aprepare()), self._connection)
+        searcher = self._searcher
+        if searcher is None or self._connection.closed:
+            searcher = await self._aprepare()
+        return await arun(make(searcher), self._connection)
 
     @property
     def dense_model(self) -> str | None:
@@ -613,27 +610,28 @@ class HybridIndex:
     @property
     def awaited_only(self) -> bool:
         """Opened on the user's own `AsyncQdrantClient`, which only the async methods can use."""
-        return isinstance(self._connection, AsyncConnection)
+        return self._connection.async_only
 
     def _prepare(self) -> Searcher:
         """Create or check the collection, once."""
         with self._opening:
+            self._check_open()
             if self._searcher is None:
                 flow = prepare(self._wish, self._connection.capabilities)
                 self._searcher = Searcher(run(flow, self._connection), self._cache_size)
-        return self._open_searcher()
+            return self._searcher
 
     async def _aprepare(self) -> Searcher:
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
+        self._check_open()
         if self._searcher is None:
             flow = prepare(self._wish, self._connection.capabilities)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
-        return self._open_searcher()
-
-    def _open_searcher(self) -> Searcher:
-        if self._searcher is None or self._connection.closed:
-            raise IndexClosed(f"the index on {self._connection.location} is closed: open it again")
         return self._searcher
+
+    def _check_open(self) -> None:
+        if self._connection.closed:
+            raise IndexClosed(f"the index on {self._connection.location} is closed: open it again")
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:

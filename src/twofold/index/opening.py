@@ -1,4 +1,7 @@
-"""Filters on their way to the engine, and the payload indexes that serve them."""
+"""Opening a collection: create it, or check that what is there fits what was asked for.
+
+What comes out is `Ready`: the encoders, the legs that can be used, and the payload indexes that serve filters.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
-
-from qdrant_client import models
 
 from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
@@ -17,21 +19,29 @@ from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
-from twofold.engine.filters import needed_indexes
-from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, describe, initial_indexes
+from twofold.engine.layout import (
+    DENSE,
+    FORMAT,
+    RECORD_KEY,
+    SPARSE,
+    Schema,
+    creation,
+    initial_indexes,
+    metadata_key,
+)
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
-from twofold.filters import Node
+from twofold.filters import Node, needed_indexes
 from twofold.flow import Flow, Work
-from twofold.index.nature import Nature
-
-# --- Filters on their way to the engine, and the payload indexes that serve them ---
+from twofold.index.sampling import Sampler
 
 log = logging.getLogger("twofold")
+
+# --- The payload indexes that serve filters ---
 
 _NUMBERS = {"integer", "float"}
 # The engine answers any range from the one index that a field has: dates compared as numbers, numbers as dates. So an
 # index for ranges is only made where somebody who knows the field declared it.
-_SAFE = {models.PayloadSchemaType.KEYWORD, models.PayloadSchemaType.BOOL, models.PayloadSchemaType.TEXT}
+_MADE_BY_ITSELF = {"keyword", "bool", "text"}
 
 
 class PayloadIndexes:
@@ -42,34 +52,34 @@ class PayloadIndexes:
         self._enabled = enabled
         self._kinds = dict(existing)
 
-    def serve(self, where: Node | models.Filter | None, *, create: bool) -> Flow[Node | models.Filter | None]:
-        """A filter, with an index for what it needs."""
-        if where is None or isinstance(where, models.Filter):
-            return where
-        for key, kind in needed_indexes(where).items() if self._enabled else ():
+    def serve(self, where: Node | None, *, create: bool) -> Flow[None]:
+        """Make the indexes that a filter needs, and refuse one that the engine would answer wrongly."""
+        if where is None or not self._enabled:
+            return
+        for field_name, kind in needed_indexes(where).items():
+            key = metadata_key(field_name)
             present = self._kinds.get(key)
-            if present is not None and _misleads(present, kind.value):
+            if present is not None and _misleads(present, kind):
                 raise FilterError(
                     f"{key!r} has a payload index of kind {present}, with which the engine can't compare as "
-                    f"{kind.value}: keep dates and numbers in different fields, or delete that index"
+                    f"{kind}: keep dates and numbers in different fields, or delete that index"
                 )
-            if present is None and create and kind in _SAFE:
-                yield from self._create(key, kind)
-        return where
+            if present is None and create and kind in _MADE_BY_ITSELF:
+                yield from self.ensure(field_name, kind, wait=False)
 
-    def ensure(self, field: str, kind: str) -> Flow[None]:
-        """An index on a metadata field whose kind the caller vouches for, also one for ranges."""
-        for key, schema in initial_indexes(CollectionSettings(payload_indexes={field: kind})).items():
-            if self._enabled and key not in self._kinds:
-                yield from self._create(key, schema, wait=True)
+    def ensure(self, field_name: str, kind: str, *, wait: bool = True) -> Flow[None]:
+        """An index on a metadata field whose kind the caller vouches for, also one for ranges.
 
-    def _create(self, key: str, schema: Any, *, wait: bool = False) -> Flow[None]:
-        """Only makes searches faster, so a failure (a read-only key) must not fail them."""
-        self._kinds[key] = schema.value if isinstance(schema, models.PayloadSchemaType) else "keyword"
-        try:
-            yield from calls.create_index(self._collection, key, schema, wait=wait)
-        except EngineError as error:
-            log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
+        It only makes searches faster, so a failure (a read-only key) must not fail them.
+        """
+        for key, schema in initial_indexes(CollectionSettings(payload_indexes={field_name: kind})).items():
+            if not self._enabled or key in self._kinds:
+                continue
+            self._kinds[key] = "keyword" if kind == "tenant" else kind
+            try:
+                yield from calls.create_index(self._collection, key, schema, wait=wait)
+            except EngineError as error:
+                log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
 
 
 def _misleads(present: str, wanted: str) -> bool:
@@ -117,7 +127,7 @@ class Ready:
     schema: Schema
     engine: Capabilities
     indexes: PayloadIndexes
-    nature: Nature
+    nature: Sampler
     no_dense: str | None
     """Why the dense leg can't be used, None if it can."""
     no_lexical: str | None
@@ -128,7 +138,7 @@ class Ready:
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
 
-    @property
+    @cached_property
     def language_known(self) -> bool:
         """The dense model knows the language that the lexical leg was set to."""
         known = self.dense.languages
@@ -144,15 +154,15 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
                 f"there is no collection {wish.collection!r} here: check the name, or open it without create=False"
             )
         yield from _create(wish, engine)
-    schema = describe((yield from calls.info(wish.collection)))
+    schema = yield from calls.describe(wish.collection)
     encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, schema.record))
     dense, sparse = encoders
     dim: int = yield Work(lambda: _dimension(schema.record, dense))
     ready = _check(wish.collection, schema, engine, dense, dim, sparse)
-    if version is not None and version < _CORPUS_IDF:
+    if not engine.corpus_idf or (version is not None and version < _CORPUS_IDF):
         ready = replace(ready, corpus_idf=False)
     if schema.record is None and (wish.adopt or not schema.points):
-        yield from calls.note(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
+        yield from calls.set_metadata(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
     elif schema.record is None:
         ready = _unrecorded(ready)
     return ready
@@ -164,14 +174,14 @@ def _dimension(record: Mapping[str, Any] | None, dense: DenseEncoder) -> int:
 
 
 def _check_version() -> Flow[tuple[int, int] | None]:
-    version = yield from calls.server_version()
+    version = yield from calls.version()
     numbers = re.match(r"(\d+)\.(\d+)", version)
     found = (int(numbers[1]), int(numbers[2])) if numbers else None
     if found and found < OLDEST_SERVER:
         raise EngineError(
             f"this Qdrant server is {version}, and Twofold needs {OLDEST_SERVER[0]}.{OLDEST_SERVER[1]} or newer: "
             "upgrade the server",
-            operation="info",
+            operation="version",
             location=version,
         )
     return found
@@ -305,7 +315,7 @@ def _check(
         schema=schema,
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
-        nature=Nature(collection),
+        nature=Sampler(collection, dense.languages),
         corpus_idf=schema.idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",

@@ -1,85 +1,67 @@
-"""The rows of a ranking as hits."""
+"""One search, step by step: fit the fusion, encode, ask the engine, rank, floor, screen, rerank, explain.
+
+`Searcher.search` is the flow, read from the top; what it calls stands below it in the order in which it is called. How
+candidates are ranked is the query's `Ranker` (see `ranking/ranker.py`). At the end, searching for hits that differ from
+each other.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
+from twofold.documents import point_id
+from twofold.encoders.base import Vectors
 from twofold.engine import calls
-from twofold.engine.asking import Ask, Effort, Probe
-from twofold.engine.filters import part_of
-from twofold.engine.layout import Stored, from_point
-from twofold.engine.requests import Filter, PayloadWithout
-from twofold.errors import EngineError, EngineUnavailable
-from twofold.filters import All, Either, Native, Node, TextContains
+from twofold.engine.layout import DENSE, Found, Stored, from_point
+from twofold.engine.requests import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
+from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
+from twofold.filters import All, Either, Node, TextContains
 from twofold.flow import Flow, Work
-from twofold.index.nature import Makeup
 from twofold.index.opening import Ready
-from twofold.index.plans import ClientPlan, NativePlan, Place, Plan, Row
-from twofold.index.queries import Floor, Query, QueryEncoder, Tally
-from twofold.ranking.fusion import Auto, Circumstances, LegName, Strategy, settle, share
+from twofold.index.queries import EncodedLeg, Query, QueryEncoder, check_vector
+from twofold.ranking.expressions import EngineFusion
+from twofold.ranking.fusion import Auto, Circumstances, Leg, LegName, Strategy, is_number, join_legs, settle
+from twofold.ranking.ranker import Candidate, Floor, Place, Ranker
 from twofold.ranking.tuning import Calibration, restore
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
 from twofold.text import clean_query, has_code, plain_matches, words
 
-# --- The rows of a ranking as hits ---
-
-
-def to_hits(
-    page: Sequence[Row],
-    fusion: Strategy,
-    legs: Sequence[LegName],
-    mode: Mode,
-    matched: Sequence[tuple[str, ...]] | None,
-) -> tuple[Hit, ...]:
-    """One page of a ranking; explained if the matched words of each row are given."""
-    name = "text" if mode == "text" else fusion.name
-    explanations: Sequence[Explanation | None] = [None] * len(page)
-    if matched is not None:
-        explanations = [_explain(row, found, name, fusion.alpha) for row, found in zip(page, matched, strict=True)]
-    best = 1.0 if mode == "text" else fusion.best(legs)
-    return tuple([_hit(row, best, explanation) for row, explanation in zip(page, explanations, strict=True)])
-
-
-def _hit(row: Row, best: float, explanation: Explanation | None) -> Hit:
-    stored, score = row.stored, row.score
-    return Hit(stored.id, stored.text, score, share(score, best), stored.metadata, explanation)
-
-
-def _explain(row: Row, matched: tuple[str, ...], fusion: str, alpha: float) -> Explanation:
-    dense, lexical = row.places.get("dense"), row.places.get("lexical")
-    return Explanation(
-        fusion=fusion,
-        semantic_score=dense.score if dense else None,
-        semantic_rank=dense.rank if dense else None,
-        semantic_part=row.parts.get("dense", 0.0),
-        lexical_score=lexical.score if lexical else None,
-        lexical_rank=lexical.rank if lexical else None,
-        lexical_part=row.parts.get("lexical", 0.0),
-        matched_words=matched,
-        final_score=row.score,
-        tag_boost=row.parts.get("tags", 0.0),
-        matched_tags=tuple(str(match.value) for match in row.matches),
-        recency_factor=row.factors.recency,
-        popularity_factor=row.factors.popularity,
-        importance_factor=row.factors.importance,
-        pinned_factor=row.factors.pinned,
-        type_factor=row.factors.type,
-        alpha=alpha,
-    )
-
-
-# --- One query, step by step: encode, ask, fuse, cut, explain; and what to do when a step can't ---
-
 log = logging.getLogger("twofold")
 
 # Fetched beyond what is shown, so that ties at the cut are ordered by id and not by chance.
-_SLACK = 4
-_GROWTH = 4
-_MOST_WORDS = 64
-_REMEMBERED = 256
+_SPARE_ROWS = 4
+_DEPTH_GROWTH = 4
+_MAX_FALLBACK_WORDS = 64
+_MAX_LOGGED_REASONS = 256
+_MODES: dict[LegName, Mode] = {"dense": "dense", "lexical": "lexical"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a search: the result, and what was seen on the way."""
+
+    result: SearchResult
+    ranked: int = 0
+    """How many documents were ranked before any was left out."""
+    legs: Sequence[Leg] = ()
+    """What each leg brought, where the legs were brought here: to be fused, or to explain the hits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the engine is asked for one query."""
+
+    query: Query
+    ranker: Ranker
+    legs: Sequence[EncodedLeg]
+    native: EngineFusion | None
+    """How the engine fuses; None if we do."""
+    floor: Floor | None
 
 
 class Searcher:
@@ -87,87 +69,10 @@ class Searcher:
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self.encoder = QueryEncoder(ready, cache_size)
-        self._fitted: dict[tuple[Strategy, Circumstances], Strategy] = {}
         self.tuned: Strategy | None = None
         self.calibration: Calibration | None = None
         self.adopt(ready)
-        self._said: set[str] = set()
-
-    def search(self, query: Query) -> Flow[SearchResult]:
-        """Answer a query."""
-        text, note = clean_query(query.text, query.config.max_query_chars)
-        if (not text and query.vector is None) or query.k == 0:
-            return SearchResult((), "hybrid", query=query.text)
-        reasons = [note] if note else []
-        fusion = yield from self._fit(query.fusion, text)
-        probes = yield from self.encoder.probes(text, fusion, query, reasons)
-        by_words_alone, words_weight = fusion.weight("dense") == 0, fusion.weight("lexical")
-        legs = list(dict.fromkeys(probe.leg for probe in probes))
-        if len(legs) == 1:  # all the weight on the only leg there is
-            fusion = fusion.with_alpha(1.0 if legs[0] == "dense" else 0.0)
-        where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
-        mode = _mode(legs)
-        ask = self._asking(query, fusion, probes, where, words_weight)
-        rows = (yield from self._rank(query, ask)) if probes else []
-        helpless = not probes or (mode == "lexical" and not by_words_alone)
-        if helpless and not rows and query.config.text_fallback:
-            rows = yield from self._match_text(text, query, where)
-            mode = "text"
-            reasons.append("neither leg found anything, so the query's words were matched in the text")
-        if query.extras:
-            query.extras.tally.ranked = len(rows)
-        floor = _floor(query, mode)
-        fit, problems = _screened(_above(rows, floor), query)
-        if problems and len(fit) < query.need and probes:  # their places go to those that come next
-            rows = yield from self._rank(query, ask, spare=query.config.depth)
-            fit, problems = _screened(_above(rows, floor), query)
-        page = fit[query.offset : query.need]
-        reasons.extend(self.ready.notes)
-        self._log(reasons)
-        matched = (yield from self._matched(query, page, mode)) if query.explain else None
-        hits = to_hits(page, fusion, legs, mode, matched)
-        return SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems)
-
-    def _fit(self, fusion: Strategy, text: str) -> Flow[Strategy]:
-        """The fusion for this collection and query: what was tuned for it goes before the default."""
-        if self.tuned is not None and fusion == Auto():
-            fusion = self.tuned
-        to = yield from self._relevant_to(fusion, text)
-        fitted = self._fitted.get((fusion, to))
-        if fitted is None:
-            if len(self._fitted) >= _REMEMBERED:
-                self._fitted.clear()
-            fitted = self._fitted[fusion, to] = fusion.fitted(to)
-        return fitted
-
-    def _relevant_to(self, fusion: Strategy, text: str) -> Flow[Circumstances]:
-        if not isinstance(fusion, Auto):
-            return Circumstances()
-        if fusion.chosen:
-            return Circumstances(background=(yield from self._background()))
-        return (yield from self.circumstances(text))
-
-    def circumstances(self, text: str, within: Node | None = None) -> Flow[Circumstances]:
-        """What the default fusion depends on, for a query with this text to the collection or to a part of it."""
-        makeup = yield from self.ready.nature.look(within)
-        background = yield from self._background()
-        code = makeup.code
-        return Circumstances(self._strange(makeup), background, code, code > 0 and has_code(text))
-
-    def _background(self) -> Flow[float | None]:
-        """The cosine of unrelated texts: measured for the model, calibrated for the collection, or seen there."""
-        if self.ready.dense.background is not None or self.ready.no_dense:
-            return self.ready.dense.background
-        if self.calibration is not None:
-            return self.calibration.background
-        return (yield from self.ready.nature.background())
-
-    def _strange(self, makeup: Makeup) -> float:
-        """How much of the collection is in languages that the dense model doesn't know, as far as can be told."""
-        seen, dense = self.calibration, self.ready.dense
-        if not self.ready.language_known or (seen is not None and seen.leans_on_words(dense.background)):
-            return 1.0
-        return makeup.strange_to(dense.languages)
+        self._logged: set[str] = set()
 
     def adopt(self, ready: Ready) -> None:
         """The collection's settings have changed."""
@@ -175,193 +80,354 @@ class Searcher:
         record = ready.schema.record or {}
         self.tuned = restore(record["tuned"]) if record.get("tuned") else None
         self.calibration = Calibration.from_payload(record["calibrated"]) if record.get("calibrated") else None
-        self._fitted = {}
 
-    def asking(self, query: Query) -> Flow[Ask | None]:
-        """How the engine would be asked; None for a query that finds nothing whatever is asked."""
-        text, _ = clean_query(query.text, query.config.max_query_chars)
-        if not text:
-            return None
-        fusion = yield from self._fit(query.fusion, text)
-        probes = yield from self.encoder.probes(text, fusion, query, [])
-        where = yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
-        return self._asking(query, fusion, probes, where, 0.0)
+    def search(self, query: Query) -> Flow[Outcome]:
+        """Answer a query."""
+        if query.vector is not None:
+            query = replace(query, vector=check_vector(query.vector, self.ready))
+        text, note = clean_query(query.text, query.config.max_query_chars)
+        if (not text and query.vector is None) or query.k == 0:
+            return Outcome(SearchResult((), "hybrid", query=query.text))
+        reasons = [note] if note else []
+        fusion = yield from self.fit(query.ranker.fusion, text)
+        ranker = query.ranker.fitted(fusion)
+        legs = yield from self.encoder.encode(text, fusion, query, reasons)
+        names = list(dict.fromkeys(leg.name for leg in legs))
+        mode: Mode = "hybrid" if len(names) == 2 else _MODES[names[0]] if names else "text"
+        if len(names) == 1:
+            ranker = ranker.on_one_leg(names[0])
+        yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
+        candidates, brought = (yield from self._candidates(query, ranker, legs)) if legs else ([], [])
+        words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
+        if words_failed and not candidates and query.config.text_fallback:
+            candidates = yield from self._match_text(text, query)
+            mode = "text"
+            reasons.append("neither leg found anything, so the query's words were matched in the text")
+        ranked = len(candidates)
+        floor = ranker.floor(mode)
+        shown, problems = _shown(candidates, floor, ranker, query.need)
+        if problems and len(shown) < query.need and legs:  # their places go to those that come next
+            candidates, brought = yield from self._candidates(query, ranker, legs, spare=query.config.depth)
+            ranked = len(candidates)
+            shown, problems = _shown(candidates, floor, ranker, query.need)
+        if (reranker := query.reranker) is not None:
+            best = shown
+            shown = yield Work(lambda: list(reranker.rerank(text, best)))
+        page = shown[query.offset : query.need]
+        reasons.extend(self.ready.notes)
+        for reason in reasons:
+            self._log_once(reason)
+        matched = (yield from self._matched_words(query, page, mode)) if query.explain else None
+        hits = _hits(page, ranker, names, mode, matched)
+        return Outcome(SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems), ranked, brought)
 
-    def _asking(
-        self, query: Query, fusion: Strategy, probes: list[Probe], where: Filter | None, words_weight: float
-    ) -> Ask:
-        """The search as the engine is asked, with what the query's circumstances add."""
-        config, extras = query.config, query.extras
-        effort = Effort(config.hnsw_ef, config.exact) if self.ready.engine.indexes else None
-        if extras is None:
-            return Ask(fusion, probes, where, effort, corpus=part_of(where) if self.ready.corpus_idf else None)
-        corpus = extras.corpus if extras.corpus and self.ready.corpus_idf else None
-        tag_weight = extras.signals.tag_share * words_weight
-        floor = _floor(query, "hybrid")
-        enough, sure = (floor.score, floor.cosine) if floor else (0.0, None)
-        return Ask(
-            fusion,
-            probes,
-            where,
-            effort,
-            extras.signals,
-            tag_weight,
-            corpus,
-            _payload(extras.hidden),
-            enough,
-            sure,
-        )
+    # --- the fusion for this collection and query ----------------------------------------------
 
-    def _rank(self, query: Query, ask: Ask, spare: int = _SLACK) -> Flow[list[Row]]:
-        """All rows of the ranking that the page needs, and a few more."""
-        how = ask.native_query() if query.config.native else None
-        if how is None:
-            return (yield from self._ranked(query, ask, ClientPlan(ask), spare))
+    def fit(self, fusion: Strategy, text: str) -> Flow[Strategy]:
+        """The fusion for this collection and query: what was tuned for it goes before the default."""
+        if self.tuned is not None and fusion == Auto():
+            fusion = self.tuned
+        if not isinstance(fusion, Auto):
+            return fusion
+        circumstances = yield from self.circumstances(text, weights_given=fusion.chosen)
+        return fusion.fitted(circumstances)
+
+    def circumstances(
+        self, text: str, within: Node | None = None, *, weights_given: bool = False
+    ) -> Flow[Circumstances]:
+        """What the default fusion depends on, for a query with this text to the collection or to a part of it."""
+        ready, calibration = self.ready, self.calibration
+        background = ready.dense.background  # of unrelated texts: measured for the model, calibrated, or seen here
+        if background is None and not ready.no_dense:
+            background = calibration.background if calibration else (yield from ready.nature.background())
+        if weights_given:
+            return Circumstances(background=background)
+        makeup = yield from ready.nature.makeup(within)
+        unknown = makeup.unknown_language
+        if not ready.language_known or (calibration and calibration.leans_on_words(ready.dense.background)):
+            unknown = 1.0
+        return Circumstances(unknown, background, makeup.code, makeup.code > 0 and has_code(text))
+
+    # --- asking the engine ---------------------------------------------------------------------
+
+    def _candidates(
+        self, query: Query, ranker: Ranker, legs: Sequence[EncodedLeg], spare: int = _SPARE_ROWS
+    ) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
+        """All candidates that the page needs, best first, and a few more; and what the legs brought."""
+        names = tuple(leg.name for leg in legs)
+        terms = next((leg.terms for leg in legs if leg.name == "lexical"), 1)
+        native = ranker.native(names, terms) if query.config.native and len(set(names)) == 2 else None
+        plan = _Plan(query, ranker, legs, native, ranker.floor("hybrid"))
         try:
-            plan = NativePlan(ask, how, query.explain, self.ready.engine.at_hand)
-            return (yield from self._ranked(query, ask, plan, spare))
+            return (yield from self._ask(plan, spare))
         except EngineUnavailable:
             raise
         except EngineError:
-            if ask.signals is None:
+            if native is None or not ranker.reads_payload:
                 raise
             # On some engines one row with a text where a signal wants a number fails the whole formula.
-            return (yield from self._ranked(query, ask, ClientPlan(ask), spare))
+            return (yield from self._ask(replace(plan, native=None), spare))
 
-    def _ranked(self, query: Query, ask: Ask, plan: Plan, spare: int) -> Flow[list[Row]]:
-        depths = list(_depths(query.config.depth, query.need))
-        everything, enough = len(ask.probes) * depths[-1], query.need + spare
-        tally = query.extras.tally if query.extras and query.explain else None
-        rows = yield from self._ask(plan, depths, enough if len(depths) == 1 else everything, tally)
-        if len(rows) == enough < everything and rows[query.need - 1].tie == rows[-1].tie:
-            # The cut goes through a tie longer than the slack: only the whole list tells whose ids come first.
-            rows = yield from self._ask(plan, depths, everything, tally)
-        return (yield from self._judged(rows, ask)) if isinstance(plan, NativePlan) and plan.judged_after else rows
-
-    def _ask(self, plan: Plan, depths: list[int], limit: int, tally: Tally | None) -> Flow[list[Row]]:
+    def _ask(self, plan: _Plan, spare: int) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
         """One batch for all depths; what a deeper one adds comes after what is already there."""
-        batches = [plan.requests(depth, limit) for depth in depths]
-        found = yield from calls.query(self.ready.collection, [r for batch in batches for r in batch])
-        if tally is not None:
-            tally.legs = plan.brought(found[-len(batches[-1]) :])  # the deepest
-        if len(batches) == 1:
-            return plan.read(found)
-        answers = iter(found)
-        rows: dict[str, Row] = {}
-        for batch in batches:
-            for row in plan.read([next(answers) for _ in batch]):
-                rows.setdefault(row.stored.point, row)
-        return list(rows.values())
+        need, depths = plan.query.need, _depths(plan.query.config.depth, plan.query.need)
+        everything, wanted = len(plan.legs) * depths[-1], need + spare
+        for limit in dict.fromkeys((wanted if len(depths) == 1 else everything, everything)):
+            batches = [self._requests(plan, depth, limit) for depth in depths]
+            answers = yield from calls.query(self.ready.collection, [each for batch in batches for each in batch])
+            candidates: list[Candidate] = []
+            brought: Sequence[Leg] = ()
+            seen: set[str] = set()
+            for number, batch in enumerate(batches):
+                start = number * len(batch)
+                deeper, brought = _read(plan, answers[start : start + len(batch)])
+                candidates += [each for each in deeper if each.row.point not in seen] if seen else deeper
+                seen = {each.row.point for each in candidates} if len(batches) > 1 else seen
+            if len(candidates) != wanted or wanted >= everything or candidates[need - 1].tie != candidates[-1].tie:
+                break
+            # The cut goes through a tie longer than the spare rows: only the whole list tells whose ids come first.
+        return candidates, brought
 
-    def _judged(self, rows: list[Row], ask: Ask) -> Flow[list[Row]]:
-        """The rows; those with a low score know how near in meaning they are, where that is a reason to stay."""
-        low = [row.stored.point for row in rows if row.score < ask.enough]
-        if not low:
-            return rows
-        found = yield from calls.query(self.ready.collection, [ask.near(low)])
-        near: dict[str, dict[LegName, Place]] = {str(each.id): {"dense": Place(each.score, 0)} for each in found[0]}
-        return [row._replace(places=near.get(row.stored.point, row.places)) for row in rows]
+    def _requests(self, plan: _Plan, depth: int, limit: int) -> list[EngineQuery]:
+        """One request for each leg, or one in which the engine fuses them.
 
-    def _match_text(self, text: str, query: Query, where: Filter | None) -> Flow[list[Row]]:
+        To explain the latter, both legs travel in the same batch, ids and scores only. Where a floor gives a second
+        chance by cosine, the hits' vectors come along.
+        """
+        query = plan.query
+        if plan.native is None:  # with nothing to fuse, no more than is shown
+            alone = len(plan.legs) == 1 and plan.ranker.keeps_order
+            most = min(depth, limit) if alone else depth
+            return [self.leg_request(query, leg, depth, limit=most, payload=True) for leg in plan.legs]
+        legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
+        payload = PayloadWithout(query.hidden_fields) if query.hidden_fields else True
+        judges = plan.floor is not None and plan.floor.cosine is not None and not query.explain
+        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload, with_dense=judges)
+        return [fused, *legs] if query.explain else [fused]
+
+    def leg_request(
+        self, query: Query, leg: EncodedLeg, depth: int, *, limit: int | None = None, payload: bool = False
+    ) -> VectorQuery:
+        """The candidates of one leg, or the first of them; without payload only their ids and scores."""
+        # The effort is the same for every page of a ranking: it follows the depth, not how much of it is shown.
+        graph = leg.name == "dense" and self.ready.engine.indexes
+        return VectorQuery(
+            vector=leg.vector,
+            limit=min(depth, leg.max_candidates or depth, limit or depth),
+            filter=query.where,
+            score_threshold=leg.score_threshold,
+            hnsw_ef=max(query.config.hnsw_ef or 0, depth) if graph else None,
+            exact=graph and query.config.exact,
+            idf_corpus=query.idf_corpus if leg.name == "lexical" and self.ready.corpus_idf else None,
+            with_payload=payload,
+        )
+
+    # --- when no leg finds anything ------------------------------------------------------------
+
+    def _match_text(self, text: str, query: Query) -> Flow[list[Candidate]]:
         """The last resort: documents that contain words of the query, most of them first."""
         asked = yield from self._telling_words(text)
         if not asked:
             return []
         each_word = tuple(TextContains(word) for word in asked)
-        own: tuple[Node, ...] = () if where is None else (where if isinstance(where, Node) else Native(where),)
+        within = () if query.where is None else (query.where,)
         limit = max(query.config.depth, query.need)
-        found: dict[str, Stored] = {}
+        rows: dict[str, Stored] = {}
         for wanted in (All(each_word), Either(each_word)):  # all the words, then any
-            for point in (yield from calls.scroll(self.ready.collection, All((wanted, *own)), limit)):
-                found.setdefault(str(point.id), from_point(point))
-        stored = list(found.values())
+            points, _ = yield from calls.scroll(self.ready.collection, All((wanted, *within)), limit=limit)
+            for point in points:
+                rows.setdefault(str(point.id), from_point(point))
+        stored = list(rows.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
-        return [Row(each, share, share) for each, share in settled if share > 0]
+        return [Candidate(each, share, share) for each, share in settled if share > 0]
 
     def _telling_words(self, text: str) -> Flow[list[str]]:
         """The words that the lexical leg would count; all of them if there are none, or if it can't tell."""
-        spoken, sparse = words(text)[:_MOST_WORDS], self.ready.sparse
+        spoken, sparse = words(text)[:_MAX_FALLBACK_WORDS], self.ready.sparse
         try:
             telling: list[str] = yield Work(lambda: [word for word in spoken if sparse.embed_query(word).indices])
         except Exception:  # it may be the very reason for being here, and has been reported
             return spoken
         return telling or spoken
 
-    def _matched(self, query: Query, page: Sequence[Row], mode: Mode) -> Flow[list[tuple[str, ...]]]:
-        """For each row the words of the query that it contains."""
-        words_of = query.extras.words_of if query.extras else None
-        texts = [words_of(row.stored) if words_of else row.stored.text for row in page]
-        text = f"{query.text} {query.extras.hint}" if query.extras and query.extras.hint else query.text
+    # --- what to say about the hits ------------------------------------------------------------
+
+    def _matched_words(self, query: Query, page: Sequence[Candidate], mode: Mode) -> Flow[list[tuple[str, ...]]]:
+        """For each hit the words of the query that it contains."""
+        texts = [query.words_of(each.row) if query.words_of else each.row.text for each in page]
+        text = f"{query.text} {query.hint}" if query.hint else query.text
         if mode == "text":
             return plain_matches(text, texts)
         try:
-            found: list[tuple[str, ...]] = yield Work(lambda: self.ready.sparse.matched_words(text, texts))
+            matched: list[tuple[str, ...]] = yield Work(lambda: self.ready.sparse.matched_words(text, texts))
         except Exception:  # a lexical encoder that fails has been reported; words can be compared without it
             return plain_matches(text, texts)
-        return found
+        return matched
 
-    def _log(self, reasons: Sequence[str]) -> None:
-        for reason in reasons:
-            if reason not in self._said and len(self._said) < _REMEMBERED:
-                self._said.add(reason)
-                said = ("search on %r did less than asked: %s", self.ready.collection, reason)
-                log.warning(*said, extra={"degraded": reason})
+    def _log_once(self, reason: str) -> None:
+        if reason not in self._logged and len(self._logged) < _MAX_LOGGED_REASONS:
+            self._logged.add(reason)
+            said = ("search on %r did less than asked: %s", self.ready.collection, reason)
+            log.warning(*said, extra={"degraded": reason})
 
 
-def _depths(depth: int, need: int) -> Iterator[int]:
+def _depths(depth: int, need: int) -> list[int]:
     """The configured depth, then deeper ones until the page is covered.
 
     A page within the first depth is always cut from the same ranking, and so is every later
     one, with deeper candidates appended: pages join without gaps or repeats.
     """
-    yield depth
-    while depth < need:
-        depth *= _GROWTH
-        yield depth
+    depths = [depth]
+    while depths[-1] < need:
+        depths.append(depths[-1] * _DEPTH_GROWTH)
+    return depths
 
 
-def _above(rows: list[Row], floor: Floor | None) -> list[Row]:
-    return rows if floor is None else [row for row in rows if row.score >= floor.score or _near(row, floor)]
+def _read(plan: _Plan, answers: Sequence[Sequence[Found]]) -> tuple[list[Candidate], Sequence[Leg]]:
+    """The engine's answers as a ranking, and what the legs brought if they were asked for."""
+    if plan.native is None:
+        found = [[(from_point(point), point.score) for point in points] for points in answers]
+        rows = {row.point: row for points in found for row, _ in points}
+        legs = _legs(plan, [[(row.point, score) for row, score in points] for points in found])
+        return plan.ranker.rank(legs, rows), legs
+    points = answers[0]
+    fused = [from_point(point) for point in points]
+    settled = settle(zip(fused, [point.score for point in points], strict=True), lambda row: row.id)
+    if plan.query.explain:
+        # Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
+        legs = _legs(plan, [[(point.id, point.score) for point in leg] for leg in answers[1:]])
+        shown = {point.id: row for point, row in zip(points, fused, strict=True)}
+        ranked = {each.row.point: each for each in plan.ranker.rank(legs, shown)}
+        explained = [
+            ranked.get(row.point, Candidate(row, score, score))._replace(score=score, tie=score)
+            for row, score in settled
+        ]
+        return explained, legs
+    if plan.floor is None or plan.floor.cosine is None:
+        return [Candidate(row, score, score) for row, score in settled], ()
+    near = _cosines(plan, [point for point in points if point.score < plan.floor.score])
+    return [Candidate(row, score, score, near.get(row.point, {})) for row, score in settled], ()
 
 
-def _near(row: Row, floor: Floor) -> bool:
-    place = row.places.get("dense")
-    return place is not None and floor.cosine is not None and place.score >= floor.cosine
+def _legs(plan: _Plan, hits: Sequence[list[tuple[str, float]]]) -> list[Leg]:
+    return join_legs([Leg(leg.name, found, leg.terms) for leg, found in zip(plan.legs, hits, strict=True)])
 
 
-@lru_cache(maxsize=16)
-def _payload(hidden: tuple[str, ...]) -> Any:
-    """Everything but what nobody looks at in a hit."""
-    return PayloadWithout(hidden) if hidden else True
+def _cosines(plan: _Plan, low: Sequence[Found]) -> dict[str, dict[LegName, Place]]:
+    """How near in meaning those are whose score is too low: that may be a reason to stay."""
+    vectors = [(str(point.id), (point.vector or {}).get(DENSE)) for point in low]
+    known = [(i, vector) for i, vector in vectors if vector is not None]
+    if not known:
+        return {}
+    asked = next(leg.vector for leg in plan.legs if isinstance(leg.vector, np.ndarray))
+    matrix = np.array([vector for _, vector in known], dtype=np.float32)
+    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(asked)
+    cosines = np.einsum("ij,j->i", matrix, asked) / np.maximum(lengths, 1e-9)
+    return {i: {"dense": Place(cosine, 0)} for (i, _), cosine in zip(known, cosines.tolist(), strict=True)}
 
 
-def _floor(query: Query, mode: Mode) -> Floor | None:
-    if query.config.min_score is not None:
-        return Floor(query.config.min_score)
-    return query.extras.floor if query.extras and mode == "hybrid" else None
-
-
-def _screened(rows: list[Row], query: Query) -> tuple[list[Row], tuple[Problem, ...]]:
-    """The rows that can be handed out, as far as they are needed, and what is wrong with those that can't."""
-    if query.extras is None:
-        return rows, ()
-    fit: list[Row] = []
+def _shown(
+    candidates: Sequence[Candidate], floor: Floor | None, ranker: Ranker, need: int
+) -> tuple[list[Candidate], tuple[Problem, ...]]:
+    """Those above the floor that can be handed out, as far as they are needed, and what is wrong with the others."""
+    shown: list[Candidate] = []
     problems: list[Problem] = []
-    for row in rows:
-        if len(fit) == query.need:
+    for candidate in candidates:
+        if len(shown) == need:
             break
-        wrong = query.extras.screen(row.stored)
-        if wrong is None:
-            fit.append(row)
+        if floor is not None and not floor.lets_through(candidate):
+            continue
+        problem = ranker.screen(candidate.row)
+        if problem is None:
+            shown.append(candidate)
         else:
-            problems.append(Problem(row.stored.id, wrong))
-    return fit, tuple(problems)
+            problems.append(Problem(candidate.row.id, problem))
+    return shown, tuple(problems)
 
 
-def _mode(legs: Sequence[LegName]) -> Mode:
-    if len(legs) == 2:
-        return "hybrid"
-    if not legs:
-        return "text"
-    return "dense" if legs[0] == "dense" else "lexical"
+def _hits(
+    page: Sequence[Candidate],
+    ranker: Ranker,
+    legs: Sequence[LegName],
+    mode: Mode,
+    matched: Sequence[tuple[str, ...]] | None,
+) -> tuple[Hit, ...]:
+    """One page of a ranking; explained if the matched words of each candidate are given."""
+    hits = []
+    for place, (row, score, *_) in enumerate(page):
+        why: Explanation | None = None
+        if matched is not None and mode == "text":
+            why = Explanation(
+                "text", None, None, 0.0, None, None, 0.0, matched[place], score, alpha=ranker.fusion.alpha
+            )
+        elif matched is not None:
+            why = ranker.explain(page[place], matched[place])
+        relevance = min(max(score, 0.0), 1.0) if mode == "text" else ranker.relevance(score, legs)
+        hits.append(Hit(row.id, row.text, score, relevance, row.metadata, why))
+    return tuple(hits)
+
+
+# --- Hits that are relevant and differ from each other: maximal marginal relevance ---
+
+_VALUE_NOISE = 1.5e-6  # engines compute in 32 bits: closer than this, values are equal
+Numbers = npt.NDArray[np.float64]
+
+
+def search_diverse(searcher: Searcher, query: Query, candidates: int, diversity: float) -> Flow[SearchResult]:
+    """Choose among the best candidates of a search by text, or by vector if one is given."""
+    wide = _widened(query, candidates, diversity)
+    result = (yield from searcher.search(wide)).result
+    units = yield from _units(searcher.ready, result.ids)
+    relevance = _shares(result) if wide.vector is None else units @ _unit(check_vector(wide.vector, searcher.ready))
+    chosen = choose(relevance, units, query.k, diversity)
+    return replace(result, hits=tuple(result.hits[place] for place in chosen))
+
+
+def choose(relevance: Numbers, units: Numbers, k: int, diversity: float) -> list[int]:
+    """The places of k candidates, chosen one after the other. Each time it is the one with the greatest value of this.
+
+        (1 - diversity) · relevance - diversity · cosine with the most similar one chosen before
+
+    Rows of `units` have length 1, or 0 where a candidate has no vector. Of equal ones the first is taken.
+    """
+    nearest = np.zeros(len(relevance))
+    free = np.ones(len(relevance), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < min(k, len(relevance)):
+        value = np.where(free, (1 - diversity) * relevance - diversity * nearest, -np.inf)
+        place = int(np.flatnonzero(value >= value.max() - _VALUE_NOISE)[0])
+        similar = units @ units[place]
+        nearest = np.maximum(nearest, similar) if chosen else similar
+        free[place] = False
+        chosen.append(place)
+    return chosen
+
+
+def _widened(query: Query, candidates: int, diversity: float) -> Query:
+    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
+        raise InvalidQuery(f"candidates must be a whole number from 1, got {candidates!r}")
+    if not is_number(diversity) or not 0 <= diversity <= 1:
+        raise InvalidQuery(f"diversity must be between 0 (relevance only) and 1 (difference only), got {diversity!r}")
+    return replace(query, k=max(candidates, query.k) if query.k else 0)
+
+
+def _shares(result: SearchResult) -> Numbers:
+    """How relevant the hits are, compared with the best: 1 for it, so that cosines are on the same scale."""
+    best = max((hit.relevance for hit in result), default=0.0)
+    return np.array([hit.relevance / best if best else 0.0 for hit in result], dtype=np.float64)
+
+
+def _units(ready: Ready, ids: Sequence[str]) -> Flow[Numbers]:
+    """The dense vectors of documents, each of length 1; zeros for one without."""
+    points = [point_id(identity) for identity in ids]
+    known = {} if ready.no_dense or not points else (yield from calls.dense_vectors(ready.collection, points))
+    nothing = np.zeros(ready.dim)
+    rows = [_unit(known[point]) if point in known else nothing for point in points]
+    return np.array(rows, dtype=np.float64).reshape(len(points), ready.dim)
+
+
+def _unit(vector: Vectors | Sequence[float]) -> Numbers:
+    array = np.asarray(vector, dtype=np.float64)
+    length = float(np.linalg.norm(array))
+    return array / length if length else array

@@ -16,7 +16,7 @@ from twofold.errors import CollectionMismatch, ConfigError, EncoderError, Invali
 from twofold.flow import Flow, Renew, Work
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
-from twofold.index.writing import Advance, where_node
+from twofold.index.writing import Advance
 from twofold.ranking.fusion import Auto, Leg
 from twofold.ranking.tuning import (
     ENOUGH,
@@ -30,10 +30,11 @@ from twofold.ranking.tuning import (
     found_by_words,
     piece_of,
 )
+from twofold.text import clean_query
 
-_LOOKED_AT = 200
-_AT_ONCE = 32
-_BOTH = 0.5
+_CALIBRATED_TEXTS = 200
+_BATCH_SIZE = 32
+_BOTH_LEGS = 0.5
 """An alpha that asks both legs, whatever is tuned already: a leg of no weight would not be asked."""
 
 
@@ -41,9 +42,9 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advan
     """Find the fusion that answers the pairs best, and keep it if it is surely better than the default."""
     _check_use(config)
     asked = []
-    for start in range(0, len(pairs), _AT_ONCE):
+    for start in range(0, len(pairs), _BATCH_SIZE):
         yield Renew()
-        batch = pairs[start : start + _AT_ONCE]
+        batch = pairs[start : start + _BATCH_SIZE]
         asked += yield from _ask(searcher, config, batch)
         progress(len(batch))
     if not any(leg.hits for each in asked for leg in each.legs):
@@ -70,9 +71,9 @@ def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
     """How many of the expected ids are not there. If all of them are not, nothing can be learned."""
     expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
     points, there = list(expected), 0
-    for start in range(0, len(points), _LOOKED_AT):
+    for start in range(0, len(points), _CALIBRATED_TEXTS):
         there += len(
-            (yield from calls.retrieve(searcher.ready.collection, points[start : start + _LOOKED_AT], only=()))
+            (yield from calls.retrieve(searcher.ready.collection, points[start : start + _CALIBRATED_TEXTS], only=()))
         )
     if not there:
         raise InvalidQuery(
@@ -91,11 +92,11 @@ def untune(searcher: Searcher) -> Flow[bool]:
     return True
 
 
-def look(searcher: Searcher) -> Flow[Calibration]:
+def calibrate_collection(searcher: Searcher) -> Flow[Calibration]:
     """See from the collection itself how far meaning can be trusted, and keep that."""
     if searcher.ready.no_dense:
         raise CollectionMismatch(f"{searcher.ready.no_dense}: there is no model to calibrate")
-    rows = yield from calls.with_vectors(searcher.ready.collection, _LOOKED_AT, DENSE, SPARSE)
+    rows, _ = yield from calls.scroll(searcher.ready.collection, None, limit=_CALIBRATED_TEXTS, vectors=(DENSE, SPARSE))
     told = [(piece_of(from_point(row).text), row.vector) for row in rows if isinstance(row.vector, dict)]
     usable = [(piece, vectors) for piece, vectors in told if piece is not None and vectors.get(DENSE) is not None]
     if len(usable) < ENOUGH:
@@ -135,19 +136,22 @@ def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:
 
 def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Asked]]:
     """What both legs find for each query, ids and scores only, in one request."""
-    requests, probes_of, defaults = [], [], []
+    requests, legs_of, defaults = [], [], []
     for pair in pairs:
-        where = where_node(pair.filter)
-        both = {"alpha": _BOTH}
-        query = check_query(pair.query, k=1, offset=0, where=where, config=config, overrides=both, explain=False)
-        asking = yield from searcher.asking(query)
-        probes_of.append(asking.probes if asking else ())
+        query = check_query(
+            pair.query, k=1, offset=0, where=pair.filter, config=config, overrides={"alpha": _BOTH_LEGS}, explain=False
+        )
+        text, _ = clean_query(query.text, config.max_query_chars)
+        fusion = yield from searcher.fit(query.ranker.fusion, text)
+        encoded = (yield from searcher.encoder.encode(text, fusion, query, [])) if text else []
+        yield from searcher.ready.indexes.serve(query.where, create=config.auto_index)
+        legs_of.append(encoded)
+        requests += [searcher.leg_request(query, leg, config.depth) for leg in encoded]
         defaults.append(Auto().fitted((yield from searcher.circumstances(pair.query))))
-        requests += [asking.leg(probe, config.depth, payload=False) for probe in asking.probes] if asking else []
     answers = iter((yield from calls.query(searcher.ready.collection, requests)) if requests else ())
     found = []
-    for pair, probes, default in zip(pairs, probes_of, defaults, strict=True):
-        legs = [Leg(p.leg, [(str(hit.id), hit.score) for hit in next(answers)], p.terms) for p in probes]
+    for pair, encoded, default in zip(pairs, legs_of, defaults, strict=True):
+        legs = [Leg(leg.name, [(str(hit.id), hit.score) for hit in next(answers)], leg.terms) for leg in encoded]
         relevant = frozenset(point_id(identity) for identity in pair.relevant)
         found.append(Asked(tuple(legs), relevant, default))
     return found
@@ -159,5 +163,5 @@ def _keep(searcher: Searcher, **changes: Any) -> Flow[None]:
     if ready.schema.record is None:
         raise CollectionMismatch(ready.read_only or "the collection has no record to keep settings in: open it once")
     record = {name: value for name, value in {**ready.schema.record, **changes}.items() if value is not None}
-    yield from calls.note(ready.collection, {RECORD_KEY: record})
+    yield from calls.set_metadata(ready.collection, {RECORD_KEY: record})
     searcher.adopt(replace(ready, schema=replace(ready.schema, record=record)))

@@ -1,4 +1,8 @@
-"""Showing how far a long piece of work has come."""
+"""Documents of an open collection: stored, read, changed, deleted, described.
+
+First how far a long piece of work has come, then storing (check, encode, write, a batch at a time), then documents by
+id and by filter, and what the collection is made of.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,12 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
-from qdrant_client import models
 
 from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id
 from twofold.embedded import OptimizeProgress
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import METADATA_KEY, describe, from_point, metadata_key, to_point
+from twofold.engine.layout import METADATA_KEY, from_point, metadata_key, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -27,9 +30,11 @@ from twofold.errors import (
     PartialAdd,
     TwofoldError,
 )
-from twofold.filters import HasPoint, Node, Not, is_node, matches_all, parse
+from twofold.filters import HasPoint, Native, Node, Not, matches_all
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Ready
+from twofold.index.queries import FilterLike as FilterLike
+from twofold.index.queries import as_node
 from twofold.results import IndexInfo
 
 # --- Showing how far a long piece of work has come ---
@@ -196,17 +201,8 @@ def embed(ready: Ready, texts: Sequence[str]) -> Flow[list[list[float]]]:
 
 # --- Documents by id and by filter: get, fetch, count, change, delete ---
 
-FilterLike: TypeAlias = Mapping[str, Any] | Node | models.Filter
 _PAGE_SIZE = 256
 _FIRST_VALUES = 1024
-
-
-def where_node(where: FilterLike | None) -> Node | models.Filter | None:
-    """What a filter means; a native one passes through, an empty one is none."""
-    if where is None or isinstance(where, models.Filter) or is_node(where):
-        return where
-    given: Any = where  # whatever it is: `parse` says what a filter looks like
-    return None if isinstance(given, Mapping) and not given else parse(given)
 
 
 def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
@@ -223,18 +219,21 @@ def fetch(ready: Ready, where: FilterLike | None, limit: int | None, newest_firs
     """Documents by filter, a page at a time; or those with the latest date in a field."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidQuery(f"limit must be a whole number from 0, or None for all, got {limit!r}")
-    native = yield from ready.indexes.serve(where_node(where), create=False)
+    node = as_node(where)
+    yield from ready.indexes.serve(node, create=False)
     if newest_first is not None and limit != 0:
         yield from ready.indexes.ensure(newest_first, "datetime")
-        wanted = (yield from calls.count(ready.collection, native)) if limit is None else limit
+        wanted = (yield from calls.count(ready.collection, node)) if limit is None else limit
         key = metadata_key(newest_first)
-        rows = (yield from calls.newest(ready.collection, native, key, wanted)) if wanted else []
+        if not wanted:
+            return []
+        rows, _ = yield from calls.scroll(ready.collection, node, limit=wanted, order_by=key)
         return [from_point(row).as_document() for row in rows]
     found: list[Document] = []
     offset: Any = None
     while limit is None or len(found) < limit:
         size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(found))
-        points, offset = yield from calls.page(ready.collection, native, size, offset)
+        points, offset = yield from calls.scroll(ready.collection, node, limit=size, offset=offset)
         found += [from_point(point).as_document() for point in points]
         if offset is None:
             break
@@ -243,17 +242,19 @@ def fetch(ready: Ready, where: FilterLike | None, limit: int | None, newest_firs
 
 def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
     """How many documents match."""
-    native = yield from ready.indexes.serve(where_node(where), create=False)
-    return (yield from calls.count(ready.collection, native))
+    node = as_node(where)
+    yield from ready.indexes.serve(node, create=False)
+    return (yield from calls.count(ready.collection, node))
 
 
 def values(ready: Ready, field: str, where: FilterLike | None) -> Flow[dict[Any, int]]:
     """The values of a metadata field. More are asked for until there are fewer than were asked for."""
     yield from ready.indexes.ensure(field, "keyword")
-    native = yield from ready.indexes.serve(where_node(where), create=False)
+    node = as_node(where)
+    yield from ready.indexes.serve(node, create=False)
     limit = _FIRST_VALUES
     while True:
-        counts = yield from calls.facet(ready.collection, metadata_key(field), native, limit)
+        counts = yield from calls.facet(ready.collection, metadata_key(field), node, limit)
         if len(counts) < limit:
             return counts
         limit *= 8
@@ -266,9 +267,10 @@ def update_metadata(
     if ready.read_only:
         raise CollectionMismatch(ready.read_only)
     (record,) = check([Document("", "-", changes)])
-    native = yield from ready.indexes.serve(_selected(ids, where, "update_metadata"), create=False)
-    if record.metadata and native is not None:
-        yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, native)
+    which = _selected(ids, where, "update_metadata")
+    yield from ready.indexes.serve(which, create=False)
+    if record.metadata:
+        yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, which)
 
 
 def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | None) -> Flow[int]:
@@ -281,31 +283,32 @@ def clear(ready: Ready) -> Flow[int]:
     return (yield from _delete(ready, Not(HasPoint(()))))
 
 
-def _delete(ready: Ready, which: Node | models.Filter) -> Flow[int]:
-    native = yield from ready.indexes.serve(which, create=False)
-    number = yield from calls.count(ready.collection, native)
-    if number and native is not None:
-        yield from calls.delete(ready.collection, native)
+def _delete(ready: Ready, which: Node) -> Flow[int]:
+    yield from ready.indexes.serve(which, create=False)
+    number = yield from calls.count(ready.collection, which)
+    if number:
+        yield from calls.delete(ready.collection, which)
         ready.nature.changed(number)
     return number
 
 
-def _selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node | models.Filter:
+def _selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node:
     """The documents that are meant by ids or by a filter, which must not mean all of them."""
     if (ids is None) == (where is None):
         raise InvalidQuery(f"{verb} takes either ids or a filter")
     if ids is not None:
         return HasPoint(tuple(point_id(identity) for identity in _id_list(ids)))
-    node = where_node(where)
+    node = as_node(where)
     if node is None or _says_nothing(node):
         raise FilterError(f"this filter matches everything: name what to {verb.partition('_')[0]}")
     return node
 
 
-def _says_nothing(node: Node | models.Filter) -> bool:
-    if not isinstance(node, models.Filter):
+def _says_nothing(node: Node) -> bool:
+    if not isinstance(node, Native):
         return matches_all(node)
-    return not (node.must or node.should or node.must_not or node.min_should)
+    native = node.filter
+    return not (native.must or native.should or native.must_not or native.min_should)
 
 
 def _id_list(ids: str | Sequence[str]) -> list[str]:
@@ -320,7 +323,7 @@ def _id_list(ids: str | Sequence[str]) -> list[str]:
 
 def info(ready: Ready, location: str) -> Flow[IndexInfo]:
     """What the index is made of, as it is now."""
-    schema = describe((yield from calls.info(ready.collection)))
+    schema = yield from calls.describe(ready.collection)
     documents = yield from calls.count(ready.collection, None)
     legs = {"dense": ready.no_dense, "lexical": ready.no_lexical}
     reasons = [reason for reason in (ready.no_dense, ready.no_lexical, ready.read_only) if reason]

@@ -14,9 +14,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
+from twofold.encoders.base import Sparse
 from twofold.engine import calls
-from twofold.engine.asking import Probe, newest_found
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
+from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
 from twofold.errors import InvalidQuery
 from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
 from twofold.flow import Flow, Work
@@ -91,7 +92,7 @@ def newest(
     wanted: Sequence[Node | None],
     limit: int,
     after: str | None,
-    probe: Probe | None = None,
+    words: Sparse | None = None,
 ) -> Flow[MemoryPage]:
     """One page of memories, or of those that a leg finds, newest first.
 
@@ -101,7 +102,7 @@ def newest(
     last, seen = _read_cursor(after)
     bound = None if last is None else Between("created", lte=last)
     unseen = Not(HasPoint(tuple(seen))) if seen else None
-    rows, page = yield from _readable_page(view, view.scope.where(shelves, *wanted, bound, unseen), limit, probe)
+    rows, page = yield from _readable_page(view, view.scope.where(shelves, *wanted, bound, unseen), limit, words)
     undated: list[Stored] = []
     if after is None:  # rows without a date, which an engine leaves out where it goes by the date
         no_date = Not(Between("created", gte=_EARLIEST))
@@ -116,25 +117,28 @@ def _check_limit(limit: object) -> None:
         raise InvalidQuery(f"limit must be a whole number from 1 to {MAX_LIMIT:,}, got {limit!r}")
 
 
-def _readable_page(view: View, where: Node, limit: int, probe: Probe | None) -> Flow[tuple[list[Stored], list[Stored]]]:
+def _readable_page(
+    view: View, where: Node, limit: int, words: Sparse | None
+) -> Flow[tuple[list[Stored], list[Stored]]]:
     """Rows, and as many of the first of them as it takes for `limit` that can be read."""
     number = limit + 1
     while True:
-        rows = yield from _newest_rows(view, where, number, probe)
+        rows = yield from _newest_rows(view, where, number, words)
         fit = [place for place, row in enumerate(rows, 1) if damage(row) is None]
         if len(fit) >= limit or len(rows) < number:
             return rows, rows[: fit[limit - 1]] if len(fit) >= limit else rows
         number *= 2
 
 
-def _newest_rows(view: View, where: Node, number: int, probe: Probe | None) -> Flow[list[Stored]]:
+def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> Flow[list[Stored]]:
     collection, key = view.ready.collection, metadata_key("created")
-    if probe is None:
-        rows = yield from calls.newest(collection, where, key, number)
+    if words is None:
+        rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=key)
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     matching = yield from calls.count(collection, where)
-    answers = yield from calls.query(collection, [newest_found(probe, where, max(matching, 1), key, number)])
+    leg = VectorQuery(words, max(matching, 1), where)
+    answers = yield from calls.query(collection, [FusedQuery((leg,), NewestFirst("created"), number)])
     return [from_point(row) for row in answers[0]]
 
 
@@ -232,15 +236,16 @@ def logs(
         return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
     if not vector.indices:
         return MemoryPage(())
-    return (yield from newest(view, (LOG,), wanted, limit, after, Probe("lexical", vector)))
+    return (yield from newest(view, (LOG,), wanted, limit, after, vector))
 
 
-def _sparse_vector(view: View, text: str) -> Flow[Any]:
+def _sparse_vector(view: View, text: str) -> Flow[Sparse | None]:
     """The words of a query as the lexical leg knows them; None where it can't be used."""
     ready = view.ready
     try:
         if not ready.no_lexical:
-            return (yield Work(lambda: ready.sparse.embed_query(text)))
+            vector: Sparse = yield Work(lambda: ready.sparse.embed_query(text))
+            return vector
     except Exception as error:  # whatever a model raises, lines can be found without it
         logger.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
     return None

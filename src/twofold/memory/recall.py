@@ -14,13 +14,13 @@ from twofold.encoders import models
 from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
-from twofold.engine.asking import Ask, Probe
 from twofold.engine.layout import Stored, from_point
+from twofold.engine.requests import VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
-from twofold.index.queries import HINTED, Extras, Floor, Query, check_query, check_text
+from twofold.index.queries import HINT_WEIGHT, Query, check_query, check_text
 from twofold.index.searching import Searcher
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
@@ -40,9 +40,20 @@ from twofold.memory.items import (
 from twofold.memory.scope import Scope, Shelf
 from twofold.memory.state import Learned, Vocabulary, stemmer
 from twofold.memory.state import MemoryStore as Keeper
-from twofold.ranking.fusion import LONGER, PROSE, Auto, Circumstances, LegName, Strategy, Weighted, shares, usual_alpha
+from twofold.ranking.fusion import (
+    PROSE_ALPHA,
+    TERMS_EXPONENT,
+    Auto,
+    Circumstances,
+    Leg,
+    Strategy,
+    Weighted,
+    default_alpha,
+    shares,
+)
 from twofold.ranking.names import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
-from twofold.ranking.signals import Named, Signals
+from twofold.ranking.ranker import Floor
+from twofold.ranking.signals import Named, SignalRanker, Signals
 from twofold.results import Explanation, Hit, Problem, SearchResult
 from twofold.text import says_something
 
@@ -182,7 +193,7 @@ def _by_size(fusion: Any) -> bool:
 def adaptive(fusion: Any, memories: int, to: Circumstances) -> Alpha:
     """What suits a collection like this."""
     if adapts(fusion):
-        return Alpha(usual_alpha(to), _reason(to))
+        return Alpha(default_alpha(to), _reason(to))
     if _by_size(fusion):
         value = next(alpha for size, alpha in _WEIGHTED if memories < size)
         return Alpha(value, f"adapted to {memories:,} memories")
@@ -190,23 +201,23 @@ def adaptive(fusion: Any, memories: int, to: Circumstances) -> Alpha:
 
 
 def _reason(to: Circumstances) -> str:
-    if to.strange > _MOSTLY:
+    if to.unknown_language > _MOSTLY:
         return "the dense model doesn't know the collection's language"
-    if to.strange:
-        return f"the dense model doesn't know the language of {to.strange:.0%} of what is stored"
+    if to.unknown_language:
+        return f"the dense model doesn't know the language of {to.unknown_language:.0%} of what is stored"
     if to.code:
         return f"{to.code:.0%} of what is stored is code" + (", and so is the query" if to.asked_in_code else "")
     return "what measures best for `auto`, at any number of memories"
 
 
-def score_floor(alpha: Alpha, memories: int, *, strange: float = 0.0, corrected: float = 0.0) -> Floor | None:
+def score_floor(alpha: Alpha, memories: int, *, unknown_language: float = 0.0, corrected: float = 0.0) -> Floor | None:
     """What off-topic queries stay under; None where it hasn't been measured.
 
     It grows with the collection: the more words there are the rarer each of them is, and the more texts there are the
     nearer is the nearest. What a rare word counts grows with the logarithm of their number, so the score does too; the
     more meaning counts the less there is of it. A score that words make is no measure for a short memory that says the
     same in other words, so a cosine that unrelated texts seldom have is enough by itself, unless most memories are in a
-    language that is `strange` to the model: there every cosine is high. `benchmarks/quality/floor.py` measures what it
+    language that the model doesn't know: there every cosine is high. `benchmarks/quality/floor.py` measures what it
     keeps and turns away. A question from the same field whose answer isn't there mostly stays above it.
 
     `corrected` is the share of the query's words that a correction was found for: it scores less by as much, since the
@@ -214,9 +225,9 @@ def score_floor(alpha: Alpha, memories: int, *, strange: float = 0.0, corrected:
     """
     if alpha.value is None or not MEASURED[0] <= alpha.value <= MEASURED[1] or not memories:
         return None
-    score = (0.055 - 0.05 * max(0.0, alpha.value - PROSE)) * math.log10(memories)
-    cosine = None if strange > _MOSTLY else 0.30 + 0.06 * math.log10(max(memories, 100) / 100)
-    return Floor(score * (1 - (1 - HINTED) * corrected) / (1 + corrected) ** LONGER, cosine)
+    score = (0.055 - 0.05 * max(0.0, alpha.value - PROSE_ALPHA)) * math.log10(memories)
+    cosine = None if unknown_language > _MOSTLY else 0.30 + 0.06 * math.log10(max(memories, 100) / 100)
+    return Floor(score * (1 - (1 - HINT_WEIGHT) * corrected) / (1 + corrected) ** TERMS_EXPONENT, cosine)
 
 
 def share_corrected(query: str, meant: Mapping[str, str], stem: Stemmer) -> float:
@@ -238,7 +249,7 @@ def search(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, where, _PAGE, offset)
+        points, offset = yield from calls.scroll(ready.collection, where, limit=_PAGE, offset=offset)
         rows += [stored for stored in map(from_point, points) if wanted in fold(stored.text)]
         if offset is None:
             break
@@ -282,28 +293,34 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     chosen = _alpha(asked, config, learned, known, searcher.tuned, to)
     meant = yield from _meant(asked, known, searcher, config, scope, reasons)
     signals = _read(asked, known, meant, config, learned, reasons)
-    query = _query(asked, keeper, where, chosen)
     screen = Screen()
-    extras = Extras(
-        signals=signals,
+    watched = log.isEnabledFor(logging.INFO)
+    query = _query(asked, keeper, where, chosen)
+    query = replace(
+        query,
+        explain=asked.explain or watched,
+        ranker=SignalRanker(
+            query.ranker.fusion,
+            query.config.min_score,
+            signals=signals,
+            default_floor=_floor(asked, chosen, known, signals, to, searcher.ready, config, meant),
+            damage=screen,
+        ),
         hint=" ".join(meant.values()),
-        named=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE),
-        hidden=("words",),
-        corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
-        floor=_floor(asked, chosen, known, signals, to, searcher.ready, config, meant),
-        screen=screen,
+        names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE),
+        hidden_fields=("words",),
+        idf_corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
-    watched = log.isEnabledFor(logging.INFO)
-    query = replace(query, extras=extras, explain=asked.explain or watched)
-    found = yield from searcher.search(query)
-    if query.text and query.k and not extras.tally.ranked and config.text_fallback:
+    outcome = yield from searcher.search(query)
+    found = outcome.result
+    if query.text and query.k and not outcome.ranked and config.text_fallback:
         found = yield from search(searcher.ready, query, where, found)
     memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
     found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
     result = _result(found, memories, asked, chosen, signals.named, meant)
     if watched:
-        _log(extras.tally.legs, result, time.perf_counter() - began)
+        _log(outcome.legs, result, time.perf_counter() - began)
     return result
 
 
@@ -368,8 +385,7 @@ def _there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
         vectors: list[Sparse] = yield Work(lambda: [embed(word) for word in words])
     except Exception:  # the search will meet it too, and report it
         return set()
-    asks = [Ask(Auto(), [Probe("lexical", vector)], where, None) for vector in vectors]
-    found = yield from calls.query(ready.collection, [ask.leg(ask.probes[0], 1, payload=False) for ask in asks])
+    found = yield from calls.query(ready.collection, [VectorQuery(vector, 1, where) for vector in vectors])
     return {word for word, points in zip(words, found, strict=True) if points}
 
 
@@ -460,7 +476,7 @@ def _floor(
     if not has_floor(config, ready, _fusion(asked, config)):
         return None
     corrected = share_corrected(asked.query, meant, stemmer(ready))
-    least = score_floor(chosen, known.memories, strange=to.strange, corrected=corrected)
+    least = score_floor(chosen, known.memories, unknown_language=to.unknown_language, corrected=corrected)
     if least is None or chosen.value is None:
         return None
     return replace(least, score=least.score + (1 - chosen.value) * _in_common(asked.query, signals, stemmer(ready)))
@@ -543,9 +559,10 @@ def _hit(hit: Hit, memory: MemoryItem, explain: bool, chosen: Alpha) -> MemoryHi
     return MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory)
 
 
-def _log(legs: Mapping[LegName, frozenset[str]], result: MemoryResult, seconds: float) -> None:
+def _log(legs: Sequence[Leg], result: MemoryResult, seconds: float) -> None:
     """Once for every search, for those who listen: what each leg brought, and what was handed out."""
-    dense, lexical = (legs.get(leg, frozenset()) for leg in ("dense", "lexical"))
+    brought = {leg.name: {identity for identity, _ in leg.hits} for leg in legs}
+    dense, lexical = brought.get("dense", set()), brought.get("lexical", set())
     facts = {
         "hits": len(result),
         "by_meaning": len(dense),

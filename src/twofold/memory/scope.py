@@ -141,7 +141,9 @@ def all_rows(ready: Ready, where: Node, *, only: Sequence[str] | None = None) ->
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.page(ready.collection, where, _ROWS_PER_PAGE, offset, only=only)
+        points, offset = yield from calls.scroll(
+            ready.collection, where, limit=_ROWS_PER_PAGE, offset=offset, only=only
+        )
         rows += [from_point(point) for point in points]
         if offset is None:
             return rows

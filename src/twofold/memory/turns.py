@@ -144,7 +144,7 @@ def _last_turns(view: View) -> Flow[tuple[list[MemoryItem], int]]:
     """The last turns of a session, and the place of the next one."""
     scope = view.scope
     where = scope.where(MEMORIES, *scope.exactly("agent"))
-    rows = yield from calls.newest(view.ready.collection, where, metadata_key("order"), 2 * REACH)
+    rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * REACH, order_by=metadata_key("order"))
     stored = [from_point(row) for row in rows]
     orders = [row.metadata["order"] for row in stored]
     start = 1 + max((order for order in orders if type(order) is int and order < MAX_EXACT_INTEGER), default=-1)

@@ -19,8 +19,8 @@ import numpy as np
 from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
-from twofold.engine.asking import Ask, Probe
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, to_point
+from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, InvalidDocument
 from twofold.filters import All, AnyOf, Between, HasVector, Not, Present
 from twofold.flow import Flow, Renew
@@ -41,7 +41,6 @@ from twofold.memory.items import (
 )
 from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, require
 from twofold.memory.state import View
-from twofold.ranking.fusion import resolve
 
 log = logging.getLogger("twofold.memory")
 
@@ -205,7 +204,7 @@ def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str
     texts = AnyOf("content_hash", tuple(hashes))
     conditions = [texts, Not(Present("order")), *scope.exactly("agent", "session")]
     where = scope.where(MEMORIES, *conditions)
-    rows = yield from calls.scroll(view.ready.collection, where, 4 * len(hashes) + 16)
+    rows, _ = yield from calls.scroll(view.ready.collection, where, limit=4 * len(hashes) + 16)
     items = [to_item(stored) for stored in map(from_point, rows) if damage(stored) is None]
     return {item.content_hash: item for item in sorted(items, key=lambda item: item.superseded_by is None)}
 
@@ -361,7 +360,7 @@ def turns_between(view: View, conversation: Scope, first: int, last: int) -> Flo
     # Turns of other agents in a session of the same name are another conversation.
     window = Between("order", gte=first, lte=last)
     where = conversation.where(("memory",), window, *conversation.exactly("agent"))
-    rows = yield from calls.scroll(view.ready.collection, where, 2 * (last - first + 1))
+    rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * (last - first + 1))
     return sorted(readable_turns(map(from_point, rows)), key=turn_order)
 
 
@@ -407,8 +406,8 @@ def _similar(view: View, new: Encoded) -> Flow[list[Similar]]:
     floor = view.config.near_duplicate
     if floor is None or new.dense is None:
         return []
-    ask = Ask(resolve("auto"), (), view.scope.where(("memory",)), None)
-    request = ask.leg(Probe("dense", new.dense, floor), SIMILAR_MEMORIES, payload=True)
+    where = view.scope.where(("memory",))
+    request = VectorQuery(new.dense, SIMILAR_MEMORIES, where, score_threshold=floor, with_payload=True)
     answers = yield from calls.query(view.ready.collection, [request])
     near = [(from_point(point), point.score) for point in answers[0]]
     other = [(row, score) for row, score in near if row.metadata.get("content_hash") != new.item.content_hash]

@@ -1,6 +1,8 @@
-"""A score as arithmetic over what an engine knows about a candidate: the legs' raw scores and its payload.
+"""How an engine can fuse by itself: one of its own rank fusions, or a formula.
 
-Values only. Each engine translates them into its own formula language; nothing here knows any of them.
+A formula is a score as arithmetic over what an engine knows about a candidate: the legs' raw scores and its payload.
+Values only. Each engine translates them into its own formula language; nothing here knows any of them. What is the same
+for many queries is built once (`lru_cache`), so a translator can recognise it by identity.
 """
 
 from __future__ import annotations
@@ -89,3 +91,28 @@ class Formula:
     expression: Expression
     missing: tuple[float, ...]
     """For each leg, the score that counts where it did not bring the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class RrfFusion:
+    """Σ 1 / (k + rank), rank from 1: the textbook form. Engines count k differently."""
+
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class DbsfFusion:
+    """Distribution-based score fusion with equal weights."""
+
+
+EngineFusion: TypeAlias = RrfFusion | DbsfFusion | Formula
+
+
+def total(*terms: Expression) -> Sum:
+    """All of them added up."""
+    return Sum(terms)
+
+
+def product(*factors: Expression) -> Product:
+    """All of them multiplied."""
+    return Product(factors)

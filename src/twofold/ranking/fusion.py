@@ -1,7 +1,7 @@
-"""The one rule behind every strategy: score = Σ over legs of weight x normalised score.
+"""One ranking out of what several legs found: score = Σ over legs of weight x normalised score.
 
-A strategy only says how the scores of a leg are normalised. A document that a leg did not
-find gets nothing from it. Everything here is plain values: no client, no clock, no mutation.
+A strategy only says how the scores of a leg are normalised, and whether an engine can compute the same by itself. A
+document that a leg did not find gets nothing from it. Everything here is plain values: no client, no clock.
 """
 
 from __future__ import annotations
@@ -10,16 +10,29 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 from twofold.errors import InvalidQuery
+from twofold.ranking.expressions import (
+    Absolute,
+    DbsfFusion,
+    EngineFusion,
+    Expression,
+    Formula,
+    LegScore,
+    Ramp,
+    RrfFusion,
+    product,
+    total,
+)
 
-# --- The one rule behind every strategy: score = Σ over legs of weight x normalised score ---
+# --- What the legs found, and the order of what has one score ---
 
 T = TypeVar("T")
-_NOISE = 1.5e-6  # wider than the last of eight digits, so that noise that rounding enlarges is still noise
+_SCORE_NOISE = 1.5e-6  # wider than the last of eight digits, so that noise that rounding enlarges is still noise
 
 LegName: TypeAlias = Literal["dense", "lexical", "tags"]
 
@@ -36,11 +49,24 @@ class Leg:
     """What it weighs; None for the legs that the strategy has a weight for."""
 
 
+def join_legs(found: Sequence[Leg]) -> list[Leg]:
+    """One leg for each name. A leg that was asked twice for one query is one leg still: the better score counts."""
+    legs: dict[LegName, Leg] = {}
+    for leg in found:
+        first = legs.get(leg.name)
+        if first is not None:
+            known = dict(first.hits)
+            better = {i: max(score, known.get(i, score)) for i, score in leg.hits}
+            leg = replace(first, hits=sorted({**known, **better}.items(), key=lambda hit: -hit[1]))
+        legs[leg.name] = leg
+    return list(legs.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """What a default depends on."""
 
-    strange: float = 0.0
+    unknown_language: float = 0.0
     """The share of the collection in languages that the dense model doesn't know, 0 to 1."""
     background: float | None = None
     """The cosine of texts that have nothing to do with each other; None if nobody measured it."""
@@ -71,7 +97,7 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
     starts = [
         place
         for place, ((_, before), (_, score)) in enumerate(pairwise(rounded), 1)
-        if before - score > _NOISE * abs(score)
+        if before - score > _SCORE_NOISE * abs(score)
     ]
     if len(starts) + 1 >= len(rounded):  # no two are alike, which is quickly said
         return rounded
@@ -130,6 +156,10 @@ class Strategy(ABC):
         """A hit's score does not change with the hits that come after it in its leg."""
         return False
 
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        """What makes an engine compute exactly this from both legs, in the order in which they are asked; or None."""
+        return None
+
     def weight(self, leg: LegName) -> float:
         """The weight of a leg; a leg that weighs nothing is not even queried."""
         return self.weights[0 if leg == "dense" else 1]
@@ -143,7 +173,7 @@ class Strategy(ABC):
         meaning, words = shares(alpha)
         return replace(self, weights=(total * meaning, total * words))
 
-    def fitted(self, to: Circumstances) -> Strategy:
+    def fitted(self, circumstances: Circumstances) -> Strategy:
         """The strategy for a collection and a query like these."""
         return self
 
@@ -206,6 +236,9 @@ class Rrf(Strategy):
     def ceiling(self) -> float:
         return 1 / (self.k + 1)
 
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        return RrfFusion(self.k) if self.weights == (1.0, 1.0) else None
+
 
 @dataclass(frozen=True)
 class Dbsf(Strategy):
@@ -229,6 +262,9 @@ class Dbsf(Strategy):
 
     def ceiling(self) -> float:
         return 1.0
+
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        return DbsfFusion() if self.weights == (1.0, 1.0) else None
 
 
 @dataclass(frozen=True)
@@ -272,12 +308,13 @@ class Average(Strategy):
 
 # --- The default strategy ---
 
-_FEW = 20
+# So many candidates say half of what there is to say about how low a low score is.
+_CANDIDATES_FOR_HALF_TRUST = 20
 # A longer query scores more, but not in proportion: seldom does one text have all of its words.
-LONGER = 0.5
-PROSE = 0.25
-_UNKNOWN_LANGUAGE = 0.1
-_CODE, _CODE_ASKED_IN_CODE = 0.75, 0.55
+TERMS_EXPONENT = 0.5
+PROSE_ALPHA = 0.25
+_UNKNOWN_LANGUAGE_ALPHA = 0.1
+_CODE_ALPHA, _CODE_QUERY_ALPHA = 0.75, 0.55
 
 
 @dataclass(frozen=True)
@@ -297,7 +334,7 @@ class Auto(Strategy):
     the words of the code. Where it has (`parse_args(`), to 0.55.
     """
 
-    weights: tuple[float, float] = (PROSE, 1 - PROSE)
+    weights: tuple[float, float] = (PROSE_ALPHA, 1 - PROSE_ALPHA)
     chosen: bool = False
     """The weights were asked for; otherwise they follow the collection."""
     background: float | None = None
@@ -329,7 +366,7 @@ class Auto(Strategy):
 
     def full(self, terms: int) -> float:
         """The BM25 score that counts as 1, for a query with this many terms. There are better ones."""
-        return float(self.scale * max(terms, 1) ** LONGER)
+        return float(self.scale * max(terms, 1) ** TERMS_EXPONENT)
 
     def ceiling(self) -> float:
         return 1.0
@@ -337,25 +374,62 @@ class Auto(Strategy):
     def with_alpha(self, alpha: float) -> Strategy:
         return replace(super().with_alpha(alpha), chosen=True)  # type: ignore[call-arg]
 
-    def fitted(self, to: Circumstances) -> Strategy:
-        alpha = usual_alpha(to)
-        weights = self.weights if self.chosen else (alpha, 1 - alpha)
-        return replace(self, weights=weights, background=to.background if self.background is None else self.background)
+    def fitted(self, circumstances: Circumstances) -> Strategy:
+        return _fitted(self, circumstances)
+
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        return None if self.background is None else _auto_formula(self, legs, terms)
 
 
-def usual_alpha(to: Circumstances) -> float:
+# Programs ask in few ways, again and again: what they need is put together once.
+@lru_cache(maxsize=256)
+def _fitted(fusion: Auto, circumstances: Circumstances) -> Auto:
+    alpha = default_alpha(circumstances)
+    weights = fusion.weights if fusion.chosen else (alpha, 1 - alpha)
+    background = circumstances.background if fusion.background is None else fusion.background
+    return replace(fusion, weights=weights, background=background)
+
+
+def default_alpha(circumstances: Circumstances) -> float:
     """How much meaning counts where nobody said."""
-    code = _CODE_ASKED_IN_CODE if to.asked_in_code else _CODE
-    known = PROSE + (code - PROSE) * to.code
-    return round(known + (_UNKNOWN_LANGUAGE - known) * to.strange, 4)
+    code = _CODE_QUERY_ALPHA if circumstances.asked_in_code else _CODE_ALPHA
+    known = PROSE_ALPHA + (code - PROSE_ALPHA) * circumstances.code
+    return round(known + (_UNKNOWN_LANGUAGE_ALPHA - known) * circumstances.unknown_language, 4)
 
 
 def _lowest(scores: Sequence[float]) -> float:
     """The lowest score, as far as so many scores can tell what "low" is."""
-    return min(scores, default=0.0) * len(scores) / (len(scores) + _FEW)
+    return min(scores, default=0.0) * len(scores) / (len(scores) + _CANDIDATES_FOR_HALF_TRUST)
 
 
-# --- Making one ranking out of two. Pure functions; `Fusion` is the public name for all of them ---
+@lru_cache(maxsize=256)
+def _auto_formula(fusion: Auto, legs: tuple[LegName, ...], terms: int) -> Formula:
+    dense, lexical = auto_parts(fusion, legs, terms)
+    expression = total(product(fusion.weight("dense"), dense), product(fusion.weight("lexical"), lexical))
+    return Formula(expression, missing_scores(fusion, legs))
+
+
+def auto_parts(fusion: Auto, legs: tuple[LegName, ...], terms: int) -> tuple[Expression, Expression]:
+    """What `Auto.normalise` computes for (meaning, words), before weights, in a formula over these legs."""
+    dense = Ramp(_greatest(legs, "dense"), zero=fusion.background or 0.0)
+    return dense, product(1 / fusion.full(terms), _greatest(legs, "lexical"))
+
+
+def missing_scores(fusion: Auto, legs: tuple[LegName, ...]) -> tuple[float, ...]:
+    """For each leg the raw score that counts as nothing."""
+    return tuple((fusion.background or 0.0) if name == "dense" else 0.0 for name in legs)
+
+
+def _greatest(legs: tuple[LegName, ...], name: LegName) -> Expression:
+    """The raw score of a leg; the greater one if it is asked twice. Older servers have no max."""
+    scores = [LegScore(place) for place, each in enumerate(legs) if each == name]
+    if len(scores) == 1:
+        return scores[0]
+    one, other = scores
+    return product(0.5, total(one, other, Absolute(total(one, product(-1.0, other)))))
+
+
+# --- The strategies by name ---
 
 
 class Fusion:

@@ -1,12 +1,38 @@
-"""What the signals look at in a stored memory."""
+"""What a memory is ranked by besides meaning and words: what the query names, age, use, importance, pins and types.
+
+First the facts in a stored memory that count, then what each of them does to a score, then all of them together: as
+plain arithmetic (`Signals`), as a formula that the engine computes by itself (`signal_formula`), and as the ranker that
+a recall plugs into a search (`SignalRanker`). The arithmetic and the formula say the same; tests compare them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from twofold.documents import iso
+from twofold.filters import AnyOf, Either, Equals
+from twofold.ranking.expressions import (
+    Absolute,
+    EngineFusion,
+    Expression,
+    FieldValue,
+    Formula,
+    Freshness,
+    Holds,
+    Product,
+    Quotient,
+    Ramp,
+    product,
+    total,
+)
+from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, auto_parts, missing_scores
+from twofold.ranking.ranker import Candidate, Floor, PlainRanker, StoredDocument, in_leg_order, in_order, places_of
+from twofold.results import Explanation, Mode
 
 # --- What the signals look at in a stored memory ---
 
@@ -85,8 +111,8 @@ def _moment(value: object) -> datetime | None:
 # --- The factors that a memory's score is multiplied with ---
 
 RecencyMode: TypeAlias = Literal["soft", "full", "blend"]
-_DAY = 86_400.0
-_HALF = 10.0
+_DAY_SECONDS = 86_400.0
+_HALFWAY_ACCESS_COUNT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +134,7 @@ class Recency:
         """1 for what was updated just now, towards 0 with age."""
         if pinned or updated is None:
             return 1.0
-        return math.exp(-self.decay * abs((now - updated).total_seconds()) / _DAY)
+        return math.exp(-self.decay * abs((now - updated).total_seconds()) / _DAY_SECONDS)
 
     @property
     def active(self) -> bool:
@@ -139,7 +165,7 @@ class Factors:
 
 def popularity(weight: float, access_count: float) -> float:
     """From 1 for what was never recalled to 1 + weight for what is recalled all the time; half way at ten times."""
-    return 1 + weight * access_count / (access_count + _HALF)
+    return 1 + weight * access_count / (access_count + _HALFWAY_ACCESS_COUNT)
 
 
 def importance(weight: float, value: float) -> float:
@@ -147,19 +173,17 @@ def importance(weight: float, value: float) -> float:
     return 1 + weight * (2 * value - 1)
 
 
-# --- All signals of one query together, as plain arithmetic. `engine/formulas.py` says the same to the engine ---
+# --- All signals of one query together, as plain arithmetic ---
 
-TAGS_FOR_BOOST = 3
+_NAMES_FOR_BOOST = 3
 _BOOST = 1.5
 
 
 class Weighed(NamedTuple):
-    """A score with its signals, and what it is made of."""
+    """A score with its signals, and what the legs add to it."""
 
     score: float
     parts: Mapping[str, float]
-    factors: Factors
-    matches: tuple[Match, ...]
 
 
 @dataclass(frozen=True)
@@ -186,7 +210,7 @@ class Signals:
     @property
     def tag_share(self) -> float:
         """What tags add at most, as a share of the words' weight: half as much again where the query names many."""
-        return self.tag_weight * (_BOOST if len(self.named) >= TAGS_FOR_BOOST else 1.0) if self.named else 0.0
+        return self.tag_weight * (_BOOST if len(self.named) >= _NAMES_FOR_BOOST else 1.0) if self.named else 0.0
 
     def matched(self, metadata: Mapping[str, Any]) -> tuple[Match, ...]:
         """What a memory has of what the query names."""
@@ -221,9 +245,8 @@ class Signals:
         meaning, words = self.leg_factors(metadata, alpha)
         own = {"dense": meaning, "lexical": words}
         weighed = {leg: part * own.get(leg, 1.0) for leg, part in parts.items()}
-        factors = self.factors(metadata)
-        score = math.fsum(weighed.values()) * factors.product + self.bonus(metadata, best)
-        return Weighed(score, weighed, factors, self.matched(metadata))
+        score = math.fsum(weighed.values()) * self.factors(metadata).product + self.bonus(metadata, best)
+        return Weighed(score, weighed)
 
     def _recency(self, facts: Facts) -> float:
         if not self.recency.active:
@@ -239,3 +262,171 @@ class Signals:
             return 0.0
         facts = Facts.of(metadata)
         return best * self.recency.share * self.recency.fresh(facts.updated, self.now, pinned=facts.pinned)
+
+
+# --- The same as a formula. Conditions take an engine longer than all arithmetic: each is asked once ---
+
+_PINNED = Holds(Equals("pinned", True))
+
+
+def signal_formula(fusion: Auto, legs: tuple[LegName, ...], terms: int, signals: Signals, tag_weight: float) -> Formula:
+    """What `Signals.weigh` makes of the fusion `auto`, whose background is known."""
+    now, recency = iso(signals.now), signals.recency
+    score: Expression = _weighted_legs(fusion, legs, terms, tuple(signals.type_alpha.items()))
+    if signals.named:
+        score = total(score, product(tag_weight / len(signals.named), _tag_share(signals.named)))
+    weights = tuple(signals.type_weights.items())
+    score = product(score, _factors(recency, now, signals.popularity, signals.importance, signals.pinned, weights))
+    if recency.active and recency.mode == "blend":
+        fresh = _unless_pinned(_freshness(recency, now), 1.0)
+        score = total(score, product(recency.share * sum(fusion.weights), fresh))
+    return Formula(score, missing_scores(fusion, legs))
+
+
+@lru_cache(maxsize=256)
+def _weighted_legs(
+    fusion: Auto, legs: tuple[LegName, ...], terms: int, type_alpha: tuple[tuple[str, float], ...]
+) -> Expression:
+    """Both legs with their weights, which may depend on the memory's type."""
+    dense, lexical = auto_parts(fusion, legs, terms)
+    both, alphas = sum(fusion.weights), dict(type_alpha) if 0 < fusion.alpha < 1 else {}
+    meaning = _by_type(fusion.weight("dense"), {kind: both * alpha for kind, alpha in alphas.items()})
+    words = _by_type(fusion.weight("lexical"), {kind: both * (1 - alpha) for kind, alpha in alphas.items()})
+    return total(product(meaning, dense), product(words, lexical))
+
+
+def _tag_share(named: Sequence[Named]) -> Expression:
+    """The weights of what a memory has of what the query names, added up."""
+    return total(*(product(each.weight, _has_one_of(each.matches)) for each in named))
+
+
+def _has_one_of(matches: Sequence[Match]) -> Holds:
+    """1 for what has one of these, or several: a sum would count each of them."""
+    values: dict[str, list[Value]] = {}
+    for match in matches:
+        values.setdefault(match.field, []).append(match.value)
+    fields = tuple(AnyOf(field, tuple(of_field)) for field, of_field in values.items())
+    return Holds(fields[0] if len(fields) == 1 else Either(fields))
+
+
+@lru_cache(maxsize=64)
+def _factors(
+    recency: Recency,
+    now: str,
+    popularity: float,
+    importance: float,
+    pinned: float,
+    type_weights: tuple[tuple[str, float], ...],
+) -> Product:
+    """The product of all factors but those that are 1 for every memory."""
+    factors: list[Expression] = []
+    if recency.active and recency.mode != "blend":  # age and being pinned in one: what is pinned doesn't age
+        aged = total(recency.kept, product(1 - recency.kept, _freshness(recency, now)))
+        factors.append(_unless_pinned(aged, 1 + pinned))
+    else:
+        factors += [recency.kept] if recency.active else []
+        factors += [_unless_pinned(1.0, 1 + pinned)] if pinned else []
+    if popularity:  # with one look at the count; a damaged one must not divide by 0
+        count = total(Absolute(FieldValue("access_count", 0.0)), _HALFWAY_ACCESS_COUNT)
+        factors.append(total(1 + popularity, Quotient(-_HALFWAY_ACCESS_COUNT * popularity, count)))
+    if importance:  # from 0 to 1 as it is; a damaged one must not make the score infinite
+        factors.append(total(1 - importance, product(2 * importance, Ramp(FieldValue("importance", 0.5), zero=0.0))))
+    if type_weights:
+        factors.append(_by_type(1.0, dict(type_weights)))
+    return product(*(factors or [1.0]))
+
+
+def _freshness(recency: Recency, now: str) -> Freshness:
+    return Freshness("updated", now, half_life_seconds=math.log(2) / recency.decay * _DAY_SECONDS)
+
+
+def _unless_pinned(value: Expression, pinned: float) -> Expression:
+    """A value, and another for what is pinned."""
+    return total(value, product(_PINNED, total(pinned, product(-1.0, value))))
+
+
+def _by_type(usual: float, own: Mapping[str, float]) -> Expression:
+    """A number that is another for some types."""
+    if not own:
+        return usual
+    return total(usual, *(product(other - usual, Holds(Equals("type", kind))) for kind, other in own.items()))
+
+
+# --- The ranker of a memory ---
+
+
+@dataclass(frozen=True)
+class SignalRanker(PlainRanker):
+    """Ranks by the fusion and the signals, with a floor of its own, and looks at rows before they are handed out."""
+
+    signals: Signals = field(default_factory=lambda: Signals(datetime.now(timezone.utc)))
+    default_floor: Floor | None = None
+    """The floor where both legs took part and no score was asked for."""
+    damage: Callable[[Any], str | None] = lambda row: None
+    """Why a row can't be handed out, None if it can."""
+    tag_weight: float = 0.0
+    """What having everything that the query names adds. It follows from the fusion."""
+
+    @property
+    def reads_payload(self) -> bool:
+        return True
+
+    @property
+    def keeps_order(self) -> bool:
+        return False
+
+    def fitted(self, fusion: Strategy) -> SignalRanker:
+        """The same with another fusion: tags count by what words count in it."""
+        return replace(self, fusion=fusion, tag_weight=self.signals.tag_share * fusion.weight("lexical"))
+
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        """The signals as a formula, where the fusion is one too."""
+        if not isinstance(self.fusion, Auto) or self.fusion.background is None:
+            return None
+        return signal_formula(self.fusion, legs, terms, self.signals, self.tag_weight)
+
+    def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
+        """Fuse the legs with one of tags, multiply with the factors, and order by (score, id)."""
+        places = places_of(legs, rows)
+        alpha, best = self.fusion.alpha, self.fusion.ceiling() * sum(self.fusion.weights)
+        candidates = {}
+        for fused in self.fusion.fuse([*legs, *self._tag_leg(rows)], rows):
+            row = rows[fused.id]
+            score, parts = self.signals.weigh(fused.parts, row.metadata, alpha, best)
+            candidates[fused.id] = Candidate(row, score, score, places.get(fused.id, {}), parts)
+        if len(legs) > 1:
+            return in_order(candidates)
+        alone = [each._replace(tie=each.score) for each in in_leg_order(candidates, legs[0])]
+        return sorted(alone, key=lambda candidate: -candidate.score)
+
+    def _tag_leg(self, rows: Mapping[str, Any]) -> list[Leg]:
+        """The documents that have something of what the query names, most of it first."""
+        if not self.tag_weight:
+            return []
+        shares = [(identity, self.signals.tag_score(row.metadata)) for identity, row in rows.items()]
+        named = sorted(((i, share) for i, share in shares if share > 0), key=lambda hit: (-hit[1], rows[hit[0]].id))
+        return [Leg("tags", named, weight=self.tag_weight)] if named else []
+
+    def floor(self, mode: Mode) -> Floor | None:
+        """The score that was asked for, or the floor that was measured for both legs together."""
+        asked = super().floor(mode)
+        return self.default_floor if asked is None and mode == "hybrid" else asked
+
+    def screen(self, row: StoredDocument) -> str | None:
+        """What is wrong with a row."""
+        return self.damage(row)
+
+    def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
+        """What the legs and the tags add, and the factor of each signal."""
+        metadata = candidate.row.metadata
+        factors = self.signals.factors(metadata)
+        return replace(
+            super().explain(candidate, matched_words),
+            tag_boost=candidate.parts.get("tags", 0.0),
+            matched_tags=tuple(str(match.value) for match in self.signals.matched(metadata)),
+            recency_factor=factors.recency,
+            popularity_factor=factors.popularity,
+            importance_factor=factors.importance,
+            pinned_factor=factors.pinned,
+            type_factor=factors.type,
+        )

@@ -11,11 +11,12 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from .client import EmbeddedClient, embedded_client
-from .errors import BadRequest, StoreError
-from .files import write_json
+from twofold.embedded.errors import BadRequest, StoreError
+from twofold.embedded.lock import write_json
 
-_PAGE = 256
+from . import EmbeddedClient, embedded_client
+
+_POINTS_PER_PAGE = 256
 _STARTED_FILE = "import.json"
 
 
@@ -74,7 +75,8 @@ def _read_meta(source: Path) -> dict[str, Any]:
 def _import(
     old: QdrantClient, new: EmbeddedClient, meta: dict[str, Any], tell: Callable[[ImportProgress], None]
 ) -> dict[str, int]:
-    started = _Started(Path(new.init_options["path"]), new, meta["collections"])
+    note = Path(new.init_options["path"]) / _STARTED_FILE
+    _claim(note, new, meta["collections"])
     counts = {}
     for name in meta["collections"]:
         _create(old, new, name)
@@ -84,26 +86,17 @@ def _import(
     aliases = [_alias(alias, name) for alias, name in meta["aliases"].items()]
     if aliases:
         new.update_collection_aliases(aliases)
-    started.finish()
+    note.unlink()
     return counts
 
 
-class _Started:
-    """Which collections an import makes, kept in the destination until it's complete.
-
-    One that is there and isn't in this list is somebody else's.
-    """
-
-    def __init__(self, destination: Path, new: EmbeddedClient, names: Iterable[str]) -> None:
-        self._path = destination / _STARTED_FILE
-        ours = json.loads(self._path.read_text("utf-8"))["collections"] if self._path.exists() else []
-        for name in names:
-            if name not in ours and new.collection_exists(name):
-                raise StoreError(f"{destination} has a collection {name} already: import into another directory.")
-        write_json(self._path, {"collections": list(names)})
-
-    def finish(self) -> None:
-        self._path.unlink()
+def _claim(note: Path, new: EmbeddedClient, names: Iterable[str]) -> None:
+    """Note in the destination, until all is done, which collections this import makes: others are somebody else's."""
+    ours = json.loads(note.read_text("utf-8"))["collections"] if note.exists() else []
+    for name in names:
+        if name not in ours and new.collection_exists(name):
+            raise StoreError(f"{note.parent} has a collection {name} already: import into another directory.")
+    write_json(note, {"collections": list(names)})
 
 
 def _create(old: QdrantClient, new: EmbeddedClient, name: str) -> None:
@@ -117,7 +110,7 @@ def _create(old: QdrantClient, new: EmbeddedClient, name: str) -> None:
 def _copy(old: QdrantClient, new: EmbeddedClient, name: str, tell: Callable[[ImportProgress], None]) -> int:
     total, done, offset = old.count(name).count, 0, None
     while True:
-        records, offset = old.scroll(name, limit=_PAGE, offset=offset, with_vectors=True)
+        records, offset = old.scroll(name, limit=_POINTS_PER_PAGE, offset=offset, with_vectors=True)
         if records:
             _store(new, name, [_point(record) for record in records])
         done += len(records)

@@ -1,8 +1,10 @@
-"""What an index sends straight to the engine is what it would send through a client."""
+"""The embedded engine: what an index sends straight to it is what it would send through a client."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+import time
+from collections.abc import Iterator, Sequence
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any
@@ -10,18 +12,31 @@ from typing import Any
 import numpy as np
 import pytest
 from qdrant_client import models as m
-from qdrant_client.conversions.conversion import RestToGrpc
 
-from twofold import Document, EngineError, HybridIndex, embedded_client
+from twofold import Document, EngineError, HybridIndex, IndexClosed, embedded_client
+from twofold.config import CollectionSettings
+from twofold.documents import point_id
 from twofold.embedded import EmbeddedClient
-from twofold.embedded.to_edge.formulas import (
-    FixedFormula,
-    FixedProduct,
-    FixedSum,
-    fixed_formula,
-    to_edge_expression,
-)
+from twofold.embedded.store import _open_stores
 from twofold.encoders.base import Sparse
+from twofold.engine import calls
+from twofold.engine.connection import Connection, connect
+from twofold.engine.edge import _formula
+from twofold.engine.layout import DENSE, NewPoint, creation
+from twofold.engine.requests import FusedQuery, VectorQuery
+from twofold.filters import Equals
+from twofold.flow import run
+from twofold.ranking.expressions import (
+    Absolute,
+    FieldValue,
+    Formula,
+    Holds,
+    LegScore,
+    Product,
+    Quotient,
+    Ramp,
+    Sum,
+)
 from twofold.testing import HashEmbedding
 
 
@@ -131,35 +146,66 @@ def test_unsorted_sparse_vectors_are_sorted(tmp_path: Path) -> None:
     client.close()
 
 
-def test_a_formula_of_ones_own_may_change(client: EmbeddedClient) -> None:
-    """Only the formulas of an index, which never change, are converted once."""
-    client.create_collection("f", m.VectorParams(size=2, distance=m.Distance.DOT))
-    client.upsert("f", [m.PointStruct(id=1, vector=[1.0, 0.0])])
-    query = m.FormulaQuery(formula=m.MultExpression(mult=["$score", 2.0]))
-    leg = m.Prefetch(query=[1.0, 0.0])
-    assert client.query_points("f", query=query, prefetch=leg).points[0].score == 2
-    query.formula = m.MultExpression(mult=["$score", 5.0])
-    assert client.query_points("f", query=query, prefetch=leg).points[0].score == 5
+@pytest.fixture
+def verbs(tmp_path: Path) -> Iterator[Connection]:
+    """An open store with a few points."""
+    connection = connect(tmp_path, create=True, api_key=None, timeout=1)
+    run(calls.create("c", creation(CollectionSettings(), dim=2, idf=True, record={"format": 1})), connection)
+    points = [
+        NewPoint(point_id(str(n)), {DENSE: np.array([1, n], dtype=np.float32)}, {"id": str(n), "metadata": {"n": n}})
+        for n in range(5)
+    ]
+    run(calls.upsert("c", points), connection)
+    yield connection
+    connection.close()
 
 
-def test_the_fixed_parts_of_a_formula_are_converted_once() -> None:
-    for one, other in (
-        [FixedSum(sum=["n"]), FixedSum(sum=["n"])],
-        [FixedProduct(mult=["n"]), FixedProduct(mult=["n"])],
-    ):
-        assert to_edge_expression(one) is to_edge_expression(one)
-        assert to_edge_expression(one) is not to_edge_expression(other)
-    formula = FixedFormula(formula=FixedProduct(mult=["$score", 2.0]))
-    assert fixed_formula(formula) is fixed_formula(formula)
+def fused(verbs: Connection, formula: Formula) -> dict[Any, float]:
+    leg = VectorQuery(np.array([1, 0], dtype=np.float32), 10)
+    [found] = run(calls.query("c", [FusedQuery((leg,), formula, 10)]), verbs)
+    return {point.payload["metadata"]["n"]: point.score for point in found}
 
 
-def test_fixed_parts_mean_the_same_everywhere(client: EmbeddedClient) -> None:
-    """A client sends them as it sends others, and an engine computes the same with them."""
-    fixed = FixedFormula(formula=FixedSum(sum=[FixedProduct(mult=["$score", 2.0]), 1.0]))
-    plain = m.FormulaQuery(formula=m.SumExpression(sum=[m.MultExpression(mult=["$score", 2.0]), 1.0]))
-    assert fixed.model_dump_json() == plain.model_dump_json()
-    assert RestToGrpc.convert_query(fixed) == RestToGrpc.convert_query(plain)
-    client.create_collection("f", m.VectorParams(size=2, distance=m.Distance.DOT))
-    client.upsert("f", [m.PointStruct(id=1, vector=[1.0, 0.0])])
-    for query in (fixed, plain, fixed):
-        assert client.query_points("f", query=query, prefetch=m.Prefetch(query=[1.0, 0.0])).points[0].score == 3
+def test_a_formula_is_converted_once() -> None:
+    one, other = (Formula(Product((LegScore(0), 2.0)), (0.0,)) for _ in range(2))
+    assert _formula(one) is _formula(one)
+    assert _formula(one) is not _formula(other)
+
+
+def test_a_formula_computes_what_it_says(verbs: Connection) -> None:
+    thrice = Formula(Sum((Product((FieldValue("n", 7.0), 3.0)), Holds(Equals("n", 2)))), (0.0,))
+    assert fused(verbs, thrice) == {0: 0, 1: 3, 2: 7, 3: 9, 4: 12}
+    parts = Formula(Quotient(Absolute(Sum((FieldValue("n", 0.0), -3.0))), 2.0), (0.0,))
+    assert fused(verbs, parts) == {0: 1.5, 1: 1, 2: 0.5, 3: 0, 4: 0.5}
+    ramp = Formula(Ramp(Quotient(FieldValue("n", 0.0), 4.0), 0.5), (0.0,))
+    assert fused(verbs, ramp) == pytest.approx({0: 0, 1: 0, 2: 0, 3: 0.5, 4: 1})
+
+
+def test_true_is_not_one_in_a_formula(verbs: Connection) -> None:
+    one = Formula(Holds(Equals("n", 1)), (0.0,))
+    true = Formula(Holds(Equals("n", True)), (0.0,))
+    assert one == true
+    assert fused(verbs, one)[1] == 1
+    assert fused(verbs, true)[1] == 0
+
+
+def test_an_index_that_nobody_closed_frees_its_folder(tmp_path: Path) -> None:
+    connection = connect(tmp_path, create=True, api_key=None, timeout=1)
+    del connection
+    gc.collect()
+    deadline = time.monotonic() + 60
+    while str(tmp_path.resolve()) in _open_stores and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread of the store's own closes it
+    assert str(tmp_path.resolve()) not in _open_stores
+
+
+def test_two_connections_share_a_store_and_close_one_by_one(tmp_path: Path) -> None:
+    one, other = (connect(tmp_path, create=True, api_key=None, timeout=1) for _ in range(2))
+    settings = creation(CollectionSettings(), dim=2, idf=True, record={})
+    run(calls.create("c", settings), one)
+    one.close()
+    one.close()
+    with pytest.raises(IndexClosed):
+        run(calls.exists("c"), one)
+    assert run(calls.exists("c"), other)
+    other.close()

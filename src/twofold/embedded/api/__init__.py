@@ -1,1 +1,0 @@
-"""The methods of QdrantBase over a store, by subject."""

@@ -1,0 +1,365 @@
+"""QdrantClient and AsyncQdrantClient over an embedded store, for packages that want one of these.
+
+client = embedded_client("./store")                       # a QdrantClient; also ":memory:"
+client.create_collection("notes", models.VectorParams(size=384, distance=models.Distance.COSINE))
+
+Every public method is replaced by one that calls the function of the same name in `collections`, `reads` or `writes`.
+Such a function names the arguments it uses: those of the method, `collection` for the collection that
+`collection_name` means, `store` and `encoder`; its `**` takes all others that were given. What no function serves is
+refused in words (`_INSTEAD`). `wait`, `ordering`, `consistency` and `timeout` mean nothing here: every call waits,
+there is one replica, and a call in-process can't be lost on the way.
+
+This is the only part of Twofold that depends on one minor version of qdrant-client: the next one may have methods,
+arguments and models that are unknown here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+_MADE_FOR = (1, 20)
+
+
+def check_version(installed: str) -> None:
+    """Refuse a qdrant-client that this client wasn't made for."""
+    major, minor = _MADE_FOR
+    if tuple(installed.split(".")[:2]) != (str(major), str(minor)):
+        raise ImportError(
+            f"embedded_client() is a QdrantClient of qdrant-client {major}.{minor}, and {installed} is installed: "
+            f"`pip install 'qdrant-client>={major}.{minor},<{major}.{minor + 1}'`. HybridIndex and Memory work with "
+            "the installed one."
+        )
+
+
+check_version(version("qdrant-client"))  # before anything is imported that another version may not have
+
+from httpx import Headers  # noqa: E402
+from qdrant_client import AsyncQdrantClient, QdrantClient, models  # noqa: E402
+from qdrant_client.client_base import QdrantBase  # noqa: E402
+from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
+
+from twofold.embedded.errors import BadRequest, Conflict, EmbeddedError, NotFound, StoreClosed  # noqa: E402
+from twofold.embedded.optimize import Progress, optimize  # noqa: E402
+from twofold.embedded.store import Durability, Optimizing, Options, Store, open_store  # noqa: E402
+
+from . import collections, reads, writes  # noqa: E402
+
+_ASYNC_THREADS = 8
+# Arguments that no `**` takes: they serve a network or a cluster, or have been looked at.
+_NOT_PASSED_ON = {"wait", "ordering", "consistency", "timeout", "collection_name", "shard_key_selector"}
+# Public methods that are no requests, or that work on top of the others.
+_NOT_REQUESTS = {"close", "migrate"}
+
+_CLUSTER = "A cluster has it: connect to one by URL."
+_SNAPSHOT = (
+    "Close the client and copy its directory, or call client.flush() and copy it while nothing writes; "
+    "between stores use client.migrate(other)."
+)
+_NEIGHBOURS = "Query each point's neighbours with query_batch_points."
+_SNAPSHOT_METHODS = (
+    *("create_snapshot", "delete_snapshot", "list_snapshots", "recover_snapshot"),
+    *("create_full_snapshot", "delete_full_snapshot", "list_full_snapshots"),
+    *("create_shard_snapshot", "delete_shard_snapshot", "list_shard_snapshots", "recover_shard_snapshot"),
+)
+_CLUSTER_METHODS = (
+    *("cluster_collection_update", "collection_cluster_info", "cluster_status", "cluster_telemetry"),
+    *("recover_current_peer", "remove_peer"),
+)
+_INSTEAD = {
+    **dict.fromkeys(("search_matrix_offsets", "search_matrix_pairs"), _NEIGHBOURS),
+    **dict.fromkeys(_SNAPSHOT_METHODS, _SNAPSHOT),
+    **dict.fromkeys(_CLUSTER_METHODS, _CLUSTER),
+    "create_shard_key": "Use a payload field with a keyword index (is_tenant=True) and a filter.",
+    "delete_shard_key": "Delete by a filter on the tenant's payload field.",
+    "list_shard_keys": "Use facet on the tenant's payload field.",
+    "get_optimizations": "Use client.optimize(collection, progress=…).",
+}
+
+
+# --- Errors that are also what a server's client raises ---
+
+
+class ResponseError(EmbeddedError, UnexpectedResponse):  # type: ignore[misc]  # one of them may have no code
+    """An error of the store with a status code and a body: what callers of QdrantClient catch."""
+
+    def __init__(self, message: str) -> None:
+        body = json.dumps({"status": {"error": message}}).encode("ascii")
+        UnexpectedResponse.__init__(self, self.status_code, self.reason_phrase, body, Headers())
+        self.args = (message,)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BadRequestResponse(BadRequest, ResponseError):  # type: ignore[misc]
+    """The request itself is wrong; nothing was written."""
+
+
+class NotFoundResponse(NotFound, ResponseError):  # type: ignore[misc]
+    """A collection, alias or point that the request names isn't there."""
+
+
+class ConflictResponse(Conflict, ResponseError):  # type: ignore[misc]
+    """The name is taken."""
+
+
+_RESPONSES: dict[type, type[ResponseError]] = {
+    BadRequest: BadRequestResponse,
+    NotFound: NotFoundResponse,
+    Conflict: ConflictResponse,
+}
+
+
+# --- Requests ---
+
+
+class Served(NamedTuple):
+    """A function that serves a method of QdrantClient, and what it wants to be called with."""
+
+    function: Callable[..., Any]
+    wants: frozenset[str]
+    takes_others: bool
+
+
+def _served() -> dict[str, Served]:
+    found = {}
+    for module in (collections, reads, writes, sys.modules[__name__]):
+        for name, function in vars(module).items():
+            if not name.startswith("_") and inspect.isfunction(function) and hasattr(QdrantBase, name):
+                parameters = inspect.signature(function).parameters.values()
+                rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+                found[name] = Served(function, frozenset(parameter.name for parameter in parameters), rest)
+    return found
+
+
+class Session:
+    """One client's share of a store."""
+
+    def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
+        self._store = open_store(path, options)
+        self._encoder = reads.Encoder()
+        self._released = False
+
+    @property
+    def store(self) -> Store:
+        """The store, until this client is closed: others may have it open still."""
+        if self._released:
+            raise self._store.closed_error()
+        return self._store
+
+    def serve(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry out one method of QdrantClient. The engine's ValueErrors (a bad JSON path) become BadRequest."""
+        if arguments.get("shard_key_selector") is not None:
+            reads.refuse_shard_key()
+        if name in _INSTEAD:
+            raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
+        try:
+            answer = _SERVED[name].function(**self._wanted(_SERVED[name], arguments))
+            return writes.completed(answer()) if callable(answer) else answer  # a write that is ready
+        except ResponseError:
+            raise
+        except EmbeddedError as error:
+            raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
+        except (ValueError, TypeError, OverflowError) as error:
+            raise BadRequestResponse(str(error)) from error
+
+    def _wanted(self, served: Served, arguments: dict[str, Any]) -> dict[str, Any]:
+        wants = served.wants
+        given = {name: value for name, value in arguments.items() if name in wants}
+        if served.takes_others:
+            others = arguments.keys() - wants - _NOT_PASSED_ON
+            given.update({name: arguments[name] for name in others if arguments[name] is not None})
+        if "store" in wants:
+            given["store"] = self.store
+        if "collection" in wants:
+            given["collection"] = self.store.get(arguments["collection_name"])
+        if "encoder" in wants:
+            given["encoder"] = self._encoder
+        return given
+
+    def optimize(self, collection_name: str, progress: Progress | None) -> bool:
+        return optimize(self.store.get(collection_name), progress)
+
+    def flush(self) -> None:
+        for collection in self.store.collections():
+            collection.flush()
+
+    def close(self) -> None:
+        if self._let_go():
+            self._store.release()
+
+    def forget(self) -> None:
+        """Close from a finaliser, which must not wait for anything."""
+        if self._let_go():
+            self._store.forget()
+
+    def _let_go(self) -> bool:
+        first = not self._released and not sys.is_finalizing()
+        self._released = True
+        return first
+
+
+def info() -> models.VersionInfo:
+    """What serves this client."""
+    return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))
+
+
+def _serve_every_method(client: type) -> None:
+    """Replace the public methods of a client class by such as call its session, with the same signatures."""
+    for name, _ in inspect.getmembers(QdrantBase, inspect.isfunction):
+        if not name.startswith("_") and name not in _NOT_REQUESTS:
+            setattr(client, name, _method(name, getattr(client, name)))
+
+
+def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(declared)
+    declared_names = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD][1:]
+    defaults = {name: signature.parameters[name].default for name in declared_names}
+    required = {name for name, default in defaults.items() if default is inspect.Parameter.empty}
+
+    def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        given = {**dict(zip(declared_names, args, strict=False)), **kwargs}
+        unknown = given.keys() - defaults.keys()
+        if unknown:
+            raise AssertionError(f"Unknown arguments: {sorted(unknown)}")
+        if len(given) < len(args) + len(kwargs) or required - given.keys():
+            signature.bind(None, *args, **kwargs)  # says which is missing, given twice or one too many
+        return {**defaults, **given}
+
+    def method(self: EmbeddedClient, *args: Any, **kwargs: Any) -> Any:
+        return self.session.serve(name, arguments(args, kwargs))
+
+    async def async_method(self: AsyncEmbeddedClient, *args: Any, **kwargs: Any) -> Any:
+        return await self._start(self.session.serve, name, arguments(args, kwargs))
+
+    return functools.wraps(declared)(async_method if inspect.iscoroutinefunction(declared) else method)
+
+
+# --- Clients ---
+
+
+class _OverStore:
+    """What both clients have. Their base classes' constructors would open a store of local mode, or a connection."""
+
+    cloud_inference = False
+    local_inference_batch_size: int | None = None
+
+    def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
+        self._options = {"path": os.fspath(path), "options": options or Options()}
+        self.session = Session(path, options or Options())
+
+    @property
+    def _client(self) -> Any:
+        """The store. langchain-qdrant and llama-index look here whether a client is one of local mode."""
+        return self.session.store
+
+    @property
+    def store(self) -> Store:
+        """The store that this client has open."""
+        return self.session.store
+
+    @property
+    def init_options(self) -> dict[str, Any]:
+        """What this client was made with."""
+        return self._options
+
+    def __del__(self) -> None:
+        # asyncio can't be relied on here; a store left open would stay locked for other processes.
+        if hasattr(self, "session"):
+            self.session.forget()
+
+
+class EmbeddedClient(_OverStore, QdrantClient):  # type: ignore[override]  # _client can only be read
+    """A QdrantClient whose server is a directory."""
+
+    def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
+        """Let go of the store; the last client that does so closes it."""
+        self.session.close()
+
+    def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
+        """Build the search index: queries on large collections become several times faster.
+
+        Worth it from about 20,000 new points on. It takes minutes at 100,000; other threads go on reading and
+        writing meanwhile. Kill it at any moment and the store is whole; call it again to start over.
+        """
+        return self.session.optimize(collection_name, progress)
+
+    def flush(self) -> None:
+        """Make every acknowledged write survive a power loss; durability="power" does so after each write."""
+        self.session.flush()
+
+
+class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[override]
+    """An AsyncQdrantClient whose server is a directory. Each call runs in a thread, so that the event loop goes on."""
+
+    def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
+        super().__init__(path, options)
+        self._threads: ThreadPoolExecutor | None = _new_threads()
+        self._pid = os.getpid()
+
+    async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
+        """As EmbeddedClient.close."""
+        if self._threads is not None:
+            closing = self._start(self.session.close)
+            threads, self._threads = self._threads, None
+            await closing
+            threads.shutdown(wait=False)
+
+    async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
+        """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
+        done: bool = await self._start(self.session.optimize, collection_name, progress)
+        return done
+
+    async def flush(self) -> None:
+        """As EmbeddedClient.flush."""
+        await self._start(self.session.flush)
+
+    def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work
+            self._threads, self._pid = _new_threads(), os.getpid()
+        if self._threads is None:
+            raise StoreClosed("This client is closed: open another with async_embedded_client(path).")
+        return asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+
+def _new_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
+
+
+_SERVED = _served()
+_serve_every_method(EmbeddedClient)
+_serve_every_method(AsyncEmbeddedClient)
+
+
+def embedded_client(
+    path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
+) -> EmbeddedClient:
+    """Open, or make, the store at `path`; ":memory:" for one that vanishes at close.
+
+    durability="process": an acknowledged write survives the death of this process, however it dies (the
+    engine's log is written before the answer); what is idle for two seconds is on disk. durability="power":
+    it survives a power loss too, at the cost of a disk flush, some 10 ms, per call.
+
+    optimize="auto": a collection where 20,000 points and a fifth are new or rewritten, and that nobody has written to
+    for five seconds, gets its search index built in the background, by a child process of low priority, with
+    no pause for readers or writers. "manual": only client.optimize(collection) does.
+
+    Clients on the same path in one process share the store; another process gets StoreLocked.
+    """
+    return EmbeddedClient(path, Options(durability, optimize))
+
+
+def async_embedded_client(
+    path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
+) -> AsyncEmbeddedClient:
+    """The same for asyncio; a cancelled call still runs to its end."""
+    return AsyncEmbeddedClient(path, Options(durability, optimize))

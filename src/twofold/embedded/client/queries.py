@@ -1,0 +1,380 @@
+"""Queries between qdrant_client's models and the engine: what to score by, nested prefetches, formulas, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+from qdrant_client import models
+
+from twofold.embedded.collection import Collection
+from twofold.embedded.errors import BadRequest, NotFound
+from twofold.embedded.points import (
+    finite,
+    to_edge_condition,
+    to_edge_datetime,
+    to_edge_filter,
+    to_edge_geo_point,
+    to_edge_id,
+    to_edge_payload,
+)
+from twofold.embedded.settings import to_edge_enum
+from twofold.embedded.store import Store
+
+_DEFAULT_LIMIT = 10
+_DEFAULT_RRF_K = 2
+_DEFAULT_MMR_DIVERSITY = 0.5
+_MAX_MMR_CANDIDATES = 16_384
+_Expression = edge.Expression
+
+
+@dataclass
+class Scope:
+    """What a query is read against; collects the ids it names, which are left out of the answer."""
+
+    collection: Collection
+    store: Store
+    using: str
+    lookup: models.LookupLocation | None
+    limit: int
+    mentioned: set[int | str] = field(default_factory=set)
+
+    def vector(self, value: Any) -> Any:
+        """A vector given as numbers, or as the id of a point that has it."""
+        schema = self.collection.schema
+        schema.check_name(self.using)
+        if isinstance(value, (int, str, UUID)):
+            value = self._stored(to_edge_id(value))
+        return schema.query(self.using, value)
+
+    def vectors(self, values: Sequence[Any] | None) -> list[Any]:
+        """Several of these."""
+        return [self.vector(value) for value in values or []]
+
+    def _stored(self, point_id: int | str) -> Any:
+        source, name = self.collection, self.using
+        if self.lookup is None:
+            self.mentioned.add(point_id)
+        else:
+            source = self.store.get(self.lookup.collection)
+            name = name if self.lookup.vector is None else self.lookup.vector
+        source.schema.check_name(name)
+        records = source.read("retrieve", [point_id], False, [name])
+        if not records:
+            raise NotFound(f"No point with id {point_id} found in {source.settings.name}.")
+        vector = records[0].vector
+        if isinstance(vector, dict):
+            vector = vector.get(name)
+        if vector is None:
+            raise BadRequest(f"Point {point_id} has no vector {name!r}: it can't serve as an example.")
+        return vector
+
+
+def to_edge_request(request: models.QueryRequest, collection: Collection, store: Store) -> edge.QueryRequest:
+    """A whole request; validates what the engine would answer with nonsense."""
+    return edge.QueryRequest(
+        **_stage(request, collection, store, "limit"),
+        offset=_at_least(0, "offset", request.offset or 0),
+        with_vector=to_edge_vector_choice(collection, request.with_vector),
+        with_payload=to_edge_payload_choice(request.with_payload),
+    )
+
+
+def _stage(value: Any, collection: Collection, store: Store, limit_name: str) -> dict[str, Any]:
+    """What a request and each of its prefetches have in common."""
+    limit = _at_least(1, limit_name, _DEFAULT_LIMIT if value.limit is None else value.limit)
+    scope = Scope(collection, store, value.using or "", value.lookup_from, limit)
+    query = to_edge_query(value.query, scope)
+    inner = value.prefetch or []
+    inner = list(inner) if isinstance(inner, (list, tuple)) else [inner]
+    prefetches = [edge.Prefetch(**_stage(item, collection, store, "prefetch limit")) for item in inner]
+    _check(value, prefetches)
+    return {
+        "limit": limit,
+        "query": query,
+        "prefetches": prefetches,
+        "filter": _excluding(to_filter(value.filter), scope.mentioned),
+        "score_threshold": finite("score_threshold", value.score_threshold),
+        "params": to_edge_params(value.params),
+    }
+
+
+def _excluding(condition: edge.Filter | None, ids: set[int | str]) -> edge.Filter | None:
+    """The same filter without these points: a query by example doesn't return its examples."""
+    if not ids:
+        return condition
+    others = [] if condition is None else [condition]
+    return edge.Filter(must=list(others), must_not=[edge.HasIdCondition(ids)])  # type: ignore[arg-type]
+
+
+def to_filter(value: Any) -> edge.Filter | None:
+    """A filter given as a model, or as the JSON of one."""
+    return to_edge_filter(models.Filter(**value) if isinstance(value, dict) else value)
+
+
+def to_edge_payload_choice(value: Any) -> Any:
+    """True, False, names to include, or a selector."""
+    if isinstance(value, models.PayloadSelectorInclude):
+        return edge.PayloadSelector.Include(value.include)
+    if isinstance(value, models.PayloadSelectorExclude):
+        return edge.PayloadSelector.Exclude(value.exclude)
+    return list(value) if isinstance(value, (list, tuple)) else bool(value)
+
+
+def to_edge_vector_choice(collection: Collection, value: Any) -> Any:
+    """True, False, or names."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple)):
+        return [collection.schema.check_name(name) for name in value]
+    return bool(value)
+
+
+def _at_least(least: int, name: str, value: int) -> int:
+    if value < least:
+        raise BadRequest(f"{name} value {value} is invalid. Must be {least} or larger.")
+    return value
+
+
+def _check(value: Any, prefetches: list[Any]) -> None:
+    """The rules a server enforces and the engine doesn't."""
+    query = value.query
+    if prefetches and query is None:
+        raise BadRequest("A query is needed to merge the prefetches: for hybrid search, FusionQuery or RrfQuery.")
+    if value.score_threshold is not None and (query is None or isinstance(query, models.OrderByQuery)):
+        raise BadRequest("score_threshold needs a query that scores.")
+    if isinstance(query, (models.FusionQuery, models.RrfQuery)):
+        if not prefetches:
+            raise BadRequest("Fusion needs prefetches to fuse: pass prefetch=[…].")
+        if value.using:
+            raise BadRequest("Fusion queries cannot be combined with the 'using' field.")
+        weights = query.rrf.weights if isinstance(query, models.RrfQuery) else None
+        if weights is not None and len(weights) != len(prefetches):
+            raise BadRequest(f"{len(weights)} RRF weights for {len(prefetches)} prefetches: give one weight to each.")
+
+
+# --- What to score by ---
+
+
+def to_edge_query(value: Any, scope: Scope) -> Any:
+    """The scoring of a query; None scores nothing."""
+    if value is None:
+        return None
+    convert = _QUERIES.get(type(value))
+    return convert(value, scope) if convert else edge.Query.Nearest(scope.vector(value), scope.using)
+
+
+def _nearest(value: models.NearestQuery, scope: Scope) -> Any:
+    vector = scope.vector(value.nearest)
+    if value.mmr is None:
+        return edge.Query.Nearest(vector, scope.using)
+    diversity = _DEFAULT_MMR_DIVERSITY if value.mmr.diversity is None else value.mmr.diversity
+    candidates = scope.limit if value.mmr.candidates_limit is None else value.mmr.candidates_limit
+    if not 0 <= diversity <= 1:
+        raise BadRequest(f"mmr diversity {diversity} is invalid. Must be from 0 to 1.")
+    if not 0 <= candidates <= _MAX_MMR_CANDIDATES:
+        raise BadRequest(f"mmr candidates_limit {candidates} is invalid. Must be from 0 to {_MAX_MMR_CANDIDATES}.")
+    # The engine's lambda weighs relevance, Qdrant's diversity the opposite.
+    return edge.Mmr(vector, 1 - diversity, candidates, scope.using)
+
+
+def _recommend(value: models.RecommendQuery, scope: Scope) -> Any:
+    given = value.recommend
+    positive, negative = scope.vectors(given.positive), scope.vectors(given.negative)
+    strategy = given.strategy or models.RecommendStrategy.AVERAGE_VECTOR
+    if strategy == models.RecommendStrategy.AVERAGE_VECTOR:
+        return edge.Query.Nearest(_average_of_examples(positive, negative), scope.using)
+    if not positive and not negative:
+        raise BadRequest("Recommend needs at least one positive or negative example.")
+    query = edge.RecommendQuery(positive, negative)
+    if strategy == models.RecommendStrategy.SUM_SCORES:
+        return edge.Query.RecommendSumScores(query, scope.using)
+    return edge.Query.RecommendBestScore(query, scope.using)
+
+
+def _average_of_examples(positive: list[Any], negative: list[Any]) -> Any:
+    """mean(positive) + (mean(positive) - mean(negative)), or the first term alone without negatives.
+
+    The engine leaves recommendation by average to its caller.
+    """
+    if not positive:
+        raise BadRequest("Recommend by average needs at least one positive example.")
+    sparse = isinstance(positive[0], edge.SparseVector)
+    if not sparse and isinstance(positive[0][0], list):
+        raise NotImplementedError(
+            "Recommend by average isn't defined for multi-vectors: use RecommendStrategy.BEST_SCORE or SUM_SCORES."
+        )
+    liked, disliked = _mean(positive), _mean(negative)
+    if negative:
+        liked = {i: 2 * liked.get(i, 0.0) - disliked.get(i, 0.0) for i in {*liked, *disliked}}
+    indices = sorted(liked)
+    values = [liked[index] for index in indices]
+    return edge.SparseVector(indices, values) if sparse else values
+
+
+def _mean(vectors: list[Any]) -> dict[int, float]:
+    total: dict[int, float] = {}
+    for vector in vectors:
+        sparse = isinstance(vector, edge.SparseVector)
+        for index, value in zip(vector.indices, vector.values, strict=True) if sparse else enumerate(vector):
+            total[index] = total.get(index, 0.0) + value / len(vectors)
+    return total
+
+
+def _pairs(value: Any, scope: Scope) -> list[edge.ContextPair]:
+    pairs = value if isinstance(value, list) else [value] if value else []
+    return [edge.ContextPair(scope.vector(pair.positive), scope.vector(pair.negative)) for pair in pairs]
+
+
+def _discover(value: models.DiscoverQuery, scope: Scope) -> Any:
+    target = scope.vector(value.discover.target)
+    return edge.Query.Discover(edge.DiscoverQuery(target, _pairs(value.discover.context, scope)), scope.using)
+
+
+def _context(value: models.ContextQuery, scope: Scope) -> Any:
+    return edge.Query.Context(edge.ContextQuery(_pairs(value.context, scope)), scope.using)
+
+
+def _feedback(value: models.RelevanceFeedbackQuery, scope: Scope) -> Any:
+    given, naive = value.relevance_feedback, value.relevance_feedback.strategy.naive
+    items = [edge.FeedbackItem(scope.vector(item.example), item.score) for item in given.feedback]
+    strategy = edge.NaiveFeedbackStrategy(naive.a, naive.b, naive.c)
+    query = edge.FeedbackNaiveQuery(scope.vector(given.target), items, strategy)
+    return edge.Query.FeedbackNaive(query, scope.using)
+
+
+def _fusion(value: models.FusionQuery, scope: Scope) -> Any:
+    if value.fusion == models.Fusion.RRF:
+        return edge.Fusion.Rrf(k=_DEFAULT_RRF_K)
+    return edge.Fusion.Dbsf()
+
+
+def _rrf(value: models.RrfQuery, scope: Scope) -> Any:
+    k = _DEFAULT_RRF_K if value.rrf.k is None else _at_least(1, "rrf k", value.rrf.k)
+    weights = value.rrf.weights
+    return edge.Fusion.Rrf(k=k, weights=weights and [finite("rrf weight", weight) for weight in weights])
+
+
+def to_edge_order(value: models.OrderBy | str) -> edge.OrderBy:
+    if isinstance(value, str):
+        return edge.OrderBy(value)
+    start: Any = value.start_from
+    if isinstance(start, (int, float)):
+        start = finite("start_from", start)
+    elif start is not None:
+        start = to_edge_datetime(start)
+    return edge.OrderBy(value.key, to_edge_enum(edge.Direction, value.direction), start)
+
+
+def _text(value: models.TextQuery, scope: Scope) -> Any:
+    if not scope.using:
+        raise BadRequest("A text query needs using=…: the payload field whose scored text index ranks the points.")
+    if isinstance(value.text, str):
+        return edge.TextQuery(scope.using, value.text)
+    if value.text.scoring is None:
+        return edge.TextQuery(scope.using, value.text.query)
+    bm25 = value.text.scoring.bm25
+    return edge.TextQuery(scope.using, value.text.query, edge.Bm25Params(bm25.k, bm25.b))
+
+
+# --- Formulas ---
+
+
+def _formula(value: models.FormulaQuery, scope: Scope) -> edge.Formula:
+    return edge.Formula(to_edge_expression(value.formula), to_edge_payload(value.defaults))
+
+
+def to_edge_expression(value: Any) -> Any:
+    """One node of a formula: a number, a variable, a condition (1 or 0), or an operation on nodes."""
+    convert = _EXPRESSIONS.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):  # numpy's numbers among them
+        return _Expression.Constant(float(value))
+    return _Expression.Variable(value) if isinstance(value, str) else _Expression.Condition(to_edge_condition(value))
+
+
+def _all(values: list[Any]) -> list[Any]:
+    return [to_edge_expression(value) for value in values]
+
+
+def _some(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+    if not values:
+        raise BadRequest("The maximum or minimum of nothing: give the expression at least one operand.")
+    return make(_all(values))
+
+
+def _div(value: models.DivParams) -> Any:
+    return _Expression.Div(to_edge_expression(value.left), to_edge_expression(value.right), value.by_zero_default)
+
+
+def _decay(kind: Any, value: models.DecayParamsExpression) -> Any:
+    target = None if value.target is None else to_edge_expression(value.target)
+    return _Expression.Decay(kind, to_edge_expression(value.x), target, value.midpoint, value.scale)
+
+
+_EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
+    float: _Expression.Constant,
+    int: lambda value: _Expression.Constant(float(value)),
+    str: _Expression.Variable,
+    models.MultExpression: lambda value: _Expression.Mult(_all(value.mult)),
+    models.SumExpression: lambda value: _Expression.Sum(_all(value.sum)),
+    models.MaxExpression: lambda value: _some(_Expression.Max, value.max),
+    models.MinExpression: lambda value: _some(_Expression.Min, value.min),
+    models.NegExpression: lambda value: _Expression.Neg(to_edge_expression(value.neg)),
+    models.AbsExpression: lambda value: _Expression.Abs(to_edge_expression(value.abs)),
+    models.SqrtExpression: lambda value: _Expression.Sqrt(to_edge_expression(value.sqrt)),
+    models.ExpExpression: lambda value: _Expression.Exp(to_edge_expression(value.exp)),
+    models.Log10Expression: lambda value: _Expression.Log10(to_edge_expression(value.log10)),
+    models.LnExpression: lambda value: _Expression.Ln(to_edge_expression(value.ln)),
+    models.AcoshExpression: lambda value: _Expression.Acosh(to_edge_expression(value.acosh)),
+    models.DivExpression: lambda value: _div(value.div),
+    models.PowExpression: lambda value: _Expression.Pow(*_all([value.pow.base, value.pow.exponent])),
+    models.GeoDistance: lambda value: _Expression.GeoDistance(
+        to_edge_geo_point(value.geo_distance.origin), value.geo_distance.to
+    ),
+    models.DatetimeExpression: lambda value: _Expression.Datetime(value.datetime),
+    models.DatetimeKeyExpression: lambda value: _Expression.DatetimeKey(value.datetime_key),
+    models.LinDecayExpression: lambda value: _decay(edge.DecayKind.Lin, value.lin_decay),
+    models.ExpDecayExpression: lambda value: _decay(edge.DecayKind.Exp, value.exp_decay),
+    models.GaussDecayExpression: lambda value: _decay(edge.DecayKind.Gauss, value.gauss_decay),
+}
+
+
+_QUERIES: dict[type, Callable[[Any, Scope], Any]] = {
+    models.NearestQuery: _nearest,
+    models.RecommendQuery: _recommend,
+    models.DiscoverQuery: _discover,
+    models.ContextQuery: _context,
+    models.RelevanceFeedbackQuery: _feedback,
+    models.FusionQuery: _fusion,
+    models.RrfQuery: _rrf,
+    models.OrderByQuery: lambda value, scope: to_edge_order(value.order_by),
+    models.TextQuery: _text,
+    models.FormulaQuery: _formula,
+    models.SampleQuery: lambda value, scope: edge.Sample.Random,
+}
+
+
+# --- How to search ---
+
+
+def to_edge_params(value: models.SearchParams | None) -> edge.SearchParams | None:
+    if value is None:
+        return None
+    quantization: Any = value.quantization
+    acorn: Any = value.acorn
+    idf = value.idf
+    return edge.SearchParams(
+        hnsw_ef=value.hnsw_ef,
+        exact=bool(value.exact),
+        indexed_only=bool(value.indexed_only),
+        quantization=quantization
+        and edge.QuantizationSearchParams(bool(quantization.ignore), quantization.rescore, quantization.oversampling),
+        acorn=acorn and edge.AcornSearchParams(bool(acorn.enable), acorn.max_selectivity),
+        # `IdfScope.GLOBAL` is the default, the whole collection.
+        idf=edge.IdfParams(to_filter(idf.corpus)) if isinstance(idf, models.IdfCorpusParams) else None,
+    )

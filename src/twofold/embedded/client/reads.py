@@ -1,0 +1,341 @@
+"""Reads, by the names that QdrantClient's methods have; grouped queries, which the engine lacks; texts in requests."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import qdrant_edge as edge
+from pydantic import BaseModel
+from qdrant_client import grpc, models
+from qdrant_client.conversions.conversion import GrpcToRest
+from qdrant_client.embed.model_embedder import ModelEmbedder
+from qdrant_client.http.models import QueryResponse  # models.QueryResponse is another, of fastembed's
+
+from twofold.embedded.collection import Collection, to_plain_id
+from twofold.embedded.errors import BadRequest
+from twofold.embedded.points import first_step, list_items, split_path, to_edge_id, to_edge_ids
+from twofold.embedded.store import Store
+
+from .queries import to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice, to_filter
+
+_GROUP_OVERSAMPLING = 4
+_Groups = dict[Any, list[models.ScoredPoint]]
+
+_TO_ENCODE: set[Any] = {models.Document, models.Image, models.InferenceObject}
+# Nothing inside these can be encoded.
+_PLAIN: set[Any] = {
+    type(None),
+    int,
+    float,
+    str,
+    models.SparseVector,
+    models.FusionQuery,
+    models.RrfQuery,
+    models.OrderByQuery,
+    models.FormulaQuery,
+    models.TextQuery,
+}
+
+
+class Encoder:
+    """Encodes the texts and images in requests, as qdrant-client does: with fastembed, in this process."""
+
+    def __init__(self) -> None:
+        self._embedder: ModelEmbedder | None = None
+        self._embedding = threading.Lock()  # it keeps texts of one call in fields of its own
+
+    def encode(self, values: Sequence[Any], *, is_query: bool = False) -> Sequence[Any]:
+        """The same models with vectors in place of what has to be encoded; most of the time there is nothing."""
+        if not _holds_objects(values):
+            return values
+        with self._embedding:
+            return list(self._model_embedder().embed_models(values, is_query=is_query))
+
+    def encode_stream(self, values: Iterable[Any], parallel: int) -> Iterable[Any]:
+        """The same for a stream, of which either all have to be encoded or none."""
+        stream = iter(values)
+        first = list(itertools.islice(stream, 1))
+        everything = itertools.chain(first, stream)
+        if not _holds_objects(first):
+            return everything
+        return self._embed_all(everything, parallel)
+
+    def _embed_all(self, values: Iterable[Any], parallel: int) -> Iterator[Any]:
+        with self._embedding:
+            yield from self._model_embedder().embed_models_strict(values, parallel=parallel)
+
+    def _model_embedder(self) -> ModelEmbedder:
+        if self._embedder is None:
+            self._embedder = ModelEmbedder(is_local_mode=True)
+        return self._embedder
+
+
+def _holds_objects(value: Any) -> bool:
+    """Whether there is a text or image in it. The types tell: to look at every number takes longer than to answer."""
+    kind = type(value)  # compared by identity: isinstance on a pydantic class is slow Python
+    if kind in _PLAIN:
+        return False
+    if kind is list or kind is tuple:
+        # A vector: one number tells for all of them.
+        return bool(value) and type(value[0]) not in (float, int) and any(map(_holds_objects, value))
+    if kind is dict:
+        return any(map(_holds_objects, value.values()))
+    if kind is models.PointStruct:
+        return _holds_objects(value.vector)
+    return kind in _TO_ENCODE or (isinstance(value, BaseModel) and any(_holds_objects(item) for _, item in value))
+
+
+def refuse_shard_key() -> NoReturn:
+    """Ignoring a shard key would mix what its user keeps apart."""
+    raise NotImplementedError(
+        "The embedded engine has no shard keys: keep tenants apart with a payload field, a keyword index "
+        "with is_tenant=True and a filter, or use a Qdrant cluster."
+    )
+
+
+# --- Queries ---
+
+
+def query_points(
+    store: Store,
+    collection: Collection,
+    encoder: Encoder,
+    query_filter: Any,
+    search_params: Any,
+    with_vectors: Any,
+    **others: Any,
+) -> QueryResponse:
+    request = models.QueryRequest.model_construct(
+        filter=query_filter, params=search_params, with_vector=with_vectors, **others
+    )
+    [request] = _prepared([request], encoder)
+    points = collection.read("query", to_edge_request(request, collection, store))
+    return QueryResponse.model_construct(points=to_scored_points(points))
+
+
+def query_batch_points(
+    store: Store, collection: Collection, encoder: Encoder, requests: Sequence[models.QueryRequest]
+) -> list[QueryResponse]:
+    if not requests:
+        return []
+    prepared = _prepared(requests, encoder)
+    answers = _query_batch(store, collection, prepared)
+    return [QueryResponse.model_construct(points=points) for points in answers]
+
+
+def _prepared(requests: Sequence[models.QueryRequest], encoder: Encoder) -> Sequence[models.QueryRequest]:
+    """The requests without texts, and without forms of a query that the embedder or the engine don't know."""
+    prepared = []
+    for request in requests:
+        if request.shard_key is not None:
+            refuse_shard_key()
+        query: Any = request.query
+        if type(query) in _TO_ENCODE:
+            request = request.model_copy(update={"query": models.NearestQuery(nearest=query)})
+        elif isinstance(query, grpc.PointId):
+            request = request.model_copy(update={"query": GrpcToRest.convert_point_id(query)})
+        prepared.append(request)
+    return encoder.encode(prepared, is_query=True)
+
+
+def _query_batch(
+    store: Store, collection: Collection, requests: Sequence[models.QueryRequest]
+) -> list[list[models.ScoredPoint]]:
+    batch = edge.QueryBatchRequest([to_edge_request(request, collection, store) for request in requests])
+    return [to_scored_points(points) for points in collection.read("query_batch", batch)]
+
+
+def query_points_groups(
+    store: Store,
+    collection: Collection,
+    encoder: Encoder,
+    group_by: str,
+    query_filter: Any,
+    search_params: Any,
+    limit: int,
+    group_size: int,
+    with_vectors: Any,
+    with_lookup: Any,
+    **others: Any,
+) -> models.GroupsResult:
+    """The best `limit` groups, each with its best `group_size` points, in the order of their best point."""
+    if limit < 1 or group_size < 1:
+        raise BadRequest("limit and group_size must be 1 or larger.")
+    request = models.QueryRequest(filter=query_filter, params=search_params, with_vector=with_vectors, **others)
+    [request] = _prepared([request], encoder)
+    groups = _fill_groups(store, collection, request, group_by, limit, group_size)
+    _attach(collection, request, groups)
+    answer = [models.PointGroup.model_construct(id=key, hits=hits, lookup=None) for key, hits in groups.items()]
+    if with_lookup is not None:
+        _look_up(store, answer, with_lookup)
+    return models.GroupsResult.model_construct(groups=answer)
+
+
+def _fill_groups(
+    store: Store, collection: Collection, request: models.QueryRequest, group_by: str, limit: int, size: int
+) -> _Groups:
+    """Ask for more points than needed, and for more still, until the groups are full."""
+    everything = int(collection.read("count", edge.CountRequest(True)))
+    wanted = limit * size * _GROUP_OVERSAMPLING
+    while True:
+        widened = _widen(request, wanted).model_copy(
+            update={"with_payload": [first_step(group_by)], "with_vector": False}
+        )
+        [points] = _query_batch(store, collection, [widened])
+        groups = _group(points, group_by, limit, size)
+        full = len(groups) == limit and all(len(hits) == size for hits in groups.values())
+        if full or len(points) < wanted or wanted >= everything:
+            return groups
+        wanted *= _GROUP_OVERSAMPLING
+
+
+def _widen(value: Any, wanted: int) -> Any:
+    """The request, or prefetch, with room for so many points: a short prefetch would starve the groups."""
+    inner = value.prefetch
+    if isinstance(inner, list):
+        inner = [_widen(item, wanted) for item in inner]
+    elif inner is not None:
+        inner = _widen(inner, wanted)
+    return value.model_copy(update={"limit": max(value.limit or 0, wanted), "prefetch": inner})
+
+
+def _group(points: list[models.ScoredPoint], group_by: str, limit: int, size: int) -> _Groups:
+    groups: _Groups = {}
+    for point in points:
+        for key in dict.fromkeys(_keys(point.payload, split_path(group_by))):
+            if key in groups or len(groups) < limit:
+                hits = groups.setdefault(key, [])
+                if len(hits) < size:
+                    hits.append(point)
+    return groups
+
+
+def _keys(value: Any, path: list[str]) -> Iterator[Any]:
+    """The values at a path that can name a group: strings and integers, and those in lists."""
+    step = path[0] if path else ""
+    if isinstance(value, list):
+        indexed = step.startswith("[")
+        for item in value[list_items(step)] if indexed else value:
+            yield from _keys(item, path[1:] if indexed else path)
+    elif path:
+        if isinstance(value, dict):
+            yield from _keys(value.get(step), path[1:])
+    elif isinstance(value, (str, int)) and not isinstance(value, bool):
+        yield value
+
+
+def _attach(collection: Collection, request: models.QueryRequest, groups: _Groups) -> None:
+    """Give the hits the payload and vectors that were asked for."""
+    ids = {hit.id for hits in groups.values() for hit in hits}
+    by_id = {record.id: record for record in retrieve(collection, ids, request.with_payload, request.with_vector)}
+    for key, hits in groups.items():
+        whole = ((hit, by_id[hit.id]) for hit in hits if hit.id in by_id)
+        groups[key] = [
+            hit.model_copy(update={"payload": record.payload, "vector": record.vector}) for hit, record in whole
+        ]
+
+
+def _look_up(store: Store, groups: list[models.PointGroup], lookup: models.WithLookupInterface) -> None:
+    if isinstance(lookup, str):
+        lookup = models.WithLookup(collection=lookup)
+    payload = True if lookup.with_payload is None else lookup.with_payload
+    for group in groups:
+        try:
+            records = retrieve(store.get(lookup.collection), [group.id], payload, lookup.with_vectors or False)
+        except BadRequest:
+            continue  # a group named by a text that is no point id has nothing to look up
+        group.lookup = records[0] if records else None
+
+
+# --- Points by id, by filter, and counts ---
+
+
+def retrieve(collection: Collection, ids: Iterable[Any], with_payload: Any, with_vectors: Any) -> list[models.Record]:
+    payload, vectors = to_edge_payload_choice(with_payload), to_edge_vector_choice(collection, with_vectors)
+    return to_records(collection.read("retrieve", to_edge_ids(ids), payload, vectors))
+
+
+def scroll(
+    collection: Collection,
+    scroll_filter: Any,
+    limit: int,
+    order_by: Any,
+    offset: Any,
+    with_payload: Any,
+    with_vectors: Any,
+) -> tuple[list[models.Record], int | str | None]:
+    if limit < 1:
+        raise BadRequest(f"limit value {limit} is invalid. Must be 1 or larger.")
+    if order_by is not None and offset is not None:
+        raise BadRequest("Cannot use an offset with order_by: use OrderBy(start_from=…) and exclude the ids seen.")
+    request = edge.ScrollRequest(
+        offset=None if offset is None else to_edge_id(offset),
+        limit=limit,
+        filter=to_filter(scroll_filter),
+        with_payload=to_edge_payload_choice(with_payload),
+        with_vector=to_edge_vector_choice(collection, with_vectors),
+        order_by=None if order_by is None else to_edge_order(order_by),
+    )
+    records, following = collection.read("scroll", request)
+    return to_records(records), None if following is None else to_plain_id(following)
+
+
+def count(collection: Collection, count_filter: Any, exact: bool) -> models.CountResult:
+    request = edge.CountRequest(exact, to_filter(count_filter))
+    return models.CountResult(count=collection.read("count", request))
+
+
+def facet(collection: Collection, key: str, facet_filter: Any, limit: int, exact: bool) -> models.FacetResponse:
+    """Without the values that only deleted points had: an exact count still lists them, with 0."""
+    response = collection.read("facet", edge.FacetRequest(key, limit, exact, to_filter(facet_filter)))
+    hits = (hit for hit in response.hits if hit.count)
+    return models.FacetResponse.model_construct(
+        hits=[models.FacetValueHit.model_construct(value=hit.value, count=hit.count) for hit in hits]
+    )
+
+
+# --- Answers ---
+
+
+def to_scored_points(points: Iterable[edge.ScoredPoint]) -> list[models.ScoredPoint]:
+    """What a query answers. The engine has typed the values: they need no validation, which takes most of the time."""
+    return [
+        models.ScoredPoint.model_construct(
+            id=to_plain_id(point.id),
+            version=point.version,
+            score=point.score,
+            payload=point.payload,
+            vector=_to_vectors(point.vector),
+            shard_key=None,
+            order_value=point.order_value,
+        )
+        for point in points
+    ]
+
+
+def to_records(records: Iterable[edge.Record]) -> list[models.Record]:
+    """What a scroll or a look-up by id answers."""
+    return [
+        models.Record.model_construct(
+            id=to_plain_id(record.id),
+            payload=record.payload,
+            vector=_to_vectors(record.vector),
+            shard_key=None,
+            order_value=record.order_value,
+        )
+        for record in records
+    ]
+
+
+def _to_vectors(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    return {
+        name: models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
+        if isinstance(vector, edge.SparseVector)
+        else vector
+        for name, vector in value.items()
+    }

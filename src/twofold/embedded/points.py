@@ -1,0 +1,326 @@
+"""Points and filters in the engine's form: ids, payloads, conditions, checked on the way.
+
+The engine writes an operation to its log before it looks at it closely, and may apply a rejected one when the
+log is replayed: whatever passes here must be something the engine accepts as a whole.
+
+Filters may be those of any version of qdrant-client: they are read by the names of their classes and fields, and
+nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import Any, TypeVar
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from .errors import BadRequest
+
+Number = TypeVar("Number", bound=float | None)
+
+_MAX_ID = 2**64 - 1
+_CANONICAL_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
+_MAX_DEPTH = 100
+# A step of a path to a place in a payload, such as `a.b`, `a[].b`, `a[0]` or `a."b c"`.
+_PATH_STEP = re.compile(r'"([^"]*)"|(\[\d*\])|([^.\[\]"]+)')
+_SLICE: Any = edge.SliceCondition  # type: ignore[attr-defined]  # missing from the engine's stubs
+
+
+def to_edge_id(value: Any) -> int | str:
+    """The id as an integer or a canonical UUID string."""
+    kind = type(value)
+    if kind is int:
+        if 0 <= value <= _MAX_ID:
+            return int(value)
+    elif isinstance(value, str):
+        if _CANONICAL_UUID.fullmatch(value):
+            return str(value)
+        try:
+            return str(UUID(value))
+        except ValueError:
+            pass
+    elif isinstance(value, UUID):
+        return str(value)
+    elif kind is not bool and hasattr(value, "__index__"):  # numpy integers
+        return to_edge_id(operator.index(value))
+    raise BadRequest(
+        f"{value!r} is not a valid point id: use an integer from 0 to 2**64 - 1 or a UUID "
+        "(uuid.uuid5(namespace, text) makes one from any text)."
+    )
+
+
+def to_edge_ids(values: Iterable[Any]) -> list[int | str]:
+    """Each id once, in the order in which they come."""
+    return list(dict.fromkeys(to_edge_id(value) for value in values))
+
+
+def finite(name: str, value: Number) -> Number:
+    """The number, or None: the engine fails at NaN, or takes it for a match with everything; a server can't read it."""
+    if value is not None and not math.isfinite(value):
+        raise BadRequest(f"{name} is {value}: give a finite number, or leave it out.")
+    return value
+
+
+# --- Payloads ---
+
+
+def to_edge_payload(payload: Any, levels: int = 0) -> dict[str, Any]:
+    """A JSON-able copy, to be put `levels` deep; raises on what would be lost or refused."""
+    if payload is None:
+        return {}
+    if type(payload) is not dict and not isinstance(payload, Mapping):
+        raise BadRequest(f"A payload must be a dictionary, not {type(payload).__name__}.")
+    _check_depth(levels, "the payload")
+    return {_key(key, ""): _value(value, key, levels + 1) for key, value in payload.items()}
+
+
+def check_logged(value: Any, where: str, depth: int = 0) -> None:
+    """Refuse JSON that the engine could write to its log, but not read back from it."""
+    _check_depth(depth, where)
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_logged(item, where, depth + 1)
+
+
+def _check_depth(depth: int, where: str) -> None:
+    if depth > _MAX_DEPTH:
+        raise BadRequest(f"{where[0].upper()}{where[1:]} is nested more than {_MAX_DEPTH} levels deep: flatten it.")
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise BadRequest(f"Payload keys must be strings: {key!r} in {where or 'the payload'} is not.")
+    return key if key.isascii() else _text(key, where)
+
+
+def _value(value: Any, where: str, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _text(value, where)
+    if kind is bool or value is None:
+        return value
+    if kind is int:
+        return _integer(value, where)
+    if kind is float:
+        return _number(value, where)
+    if depth > _MAX_DEPTH:
+        _check_depth(depth, f"payload field {where!r}")
+    if kind is dict or isinstance(value, Mapping):
+        return {_key(key, where): _value(item, where, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_value(item, where, depth + 1) for item in value]
+    return _value(_simplify(value, where), where, depth + 1)
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRequest(
+            f"Payload field {where!r} holds a lone surrogate (half a character), which no UTF-8 text can "
+            "hold: clean it with text.encode('utf-8', 'replace').decode()."
+        ) from None
+    return value
+
+
+def _integer(value: int, where: str) -> int:
+    if not _MIN_INTEGER <= value <= _MAX_INTEGER:
+        raise BadRequest(f"Payload field {where!r}: {value} doesn't fit in 64 bits; store it as a string.")
+    return value
+
+
+def _number(value: float, where: str) -> float:
+    if not math.isfinite(value):
+        raise BadRequest(f"Payload field {where!r} is {value}, which JSON can't hold; store None instead.")
+    return value
+
+
+def _simplify(value: Any, where: str) -> Any:
+    """One step towards JSON for the types people put in metadata."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (str, int, float)):  # subclasses, numpy.float64 among them
+        return next(base(value) for base in (str, int, float) if isinstance(value, base))
+    if isinstance(value, (datetime, date)):
+        return to_edge_datetime(value)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Decimal):
+        return float(value)
+    if hasattr(value, "model_dump"):  # of pydantic
+        return value.model_dump(mode="json")
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return value.tolist()
+    raise BadRequest(
+        f"Payload field {where!r} holds a {type(value).__name__}, which can't be stored: convert it to text, "
+        "a number, a list or a dictionary first."
+    )
+
+
+def to_edge_datetime(value: datetime | date | str) -> str:
+    """RFC 3339; a time without a zone is UTC, as in Qdrant."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
+    return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).isoformat()
+
+
+def split_path(path: str) -> list[str]:
+    """The steps of a path: keys without their quotes, `[]` and `[0]` as they are."""
+    return [quoted or index or key for quoted, index, key in _PATH_STEP.findall(path)]
+
+
+def first_step(path: str) -> str:
+    """As it's written: a path by itself."""
+    found = _PATH_STEP.match(path)
+    return found.group() if found else path
+
+
+def list_items(index: str) -> slice:
+    """The items of a list that `[]` or `[0]` stands for."""
+    number = index[1:-1]
+    return slice(int(number), int(number) + 1) if number else slice(None)
+
+
+# --- Filters ---
+
+
+def to_edge_filter(value: Any) -> edge.Filter | None:
+    """A `models.Filter`; None stays None: every point matches."""
+    if value is None:
+        return None
+    if not hasattr(value, "must_not"):
+        raise BadRequest(f"A filter must be a models.Filter, not {type(value).__name__}.")
+    return edge.Filter(
+        must=_conditions(value.must),
+        should=_conditions(value.should),
+        must_not=_conditions(value.must_not),
+        min_should=_min_should(getattr(value, "min_should", None)),
+    )
+
+
+def _conditions(value: Any) -> list[Any] | None:
+    if not value:
+        return None
+    return [to_edge_condition(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _min_should(value: Any) -> edge.MinShould | None:
+    if value is None:
+        return None
+    return edge.MinShould(_conditions(value.conditions) or [], value.min_count)
+
+
+def to_edge_condition(value: Any) -> Any:
+    """One condition of any kind."""
+    convert = _CONDITIONS.get(type(value).__name__)
+    if convert is None:
+        raise BadRequest(f"{type(value).__name__} is not a filter condition.")
+    return convert(value)
+
+
+def _field(value: Any) -> Any:
+    given = [(name, getattr(value, name, None)) for name in _FIELD_TESTS]
+    tests = [(name, _FIELD_TESTS[name](test)) for name, test in given if test is not None]
+    if not tests:
+        raise BadRequest(f"The condition on {value.key!r} tests nothing: give it match=…, range=… or another test.")
+    parts: list[Any] = [edge.FieldCondition(value.key, **{name: test}) for name, test in tests]
+    # The engine looks at the first test only, so several become several conditions.
+    return parts[0] if len(parts) == 1 else edge.Filter(must=parts)
+
+
+def _match(value: Any) -> Any:
+    for attribute, make in _MATCHES.items():
+        if hasattr(value, attribute):
+            return make(getattr(value, attribute))
+    raise BadRequest(f"{type(value).__name__} is not a match condition.")
+
+
+def _range(value: Any) -> Any:
+    bounds = {name: getattr(value, name) for name in ("gte", "gt", "lte", "lt")}
+    if type(value).__name__ == "DatetimeRange":
+        return edge.RangeDateTime(**{k: v and to_edge_datetime(v) for k, v in bounds.items()})
+    return edge.RangeFloat(**{name: finite(name, bound) for name, bound in bounds.items()})
+
+
+def to_edge_geo_point(value: Any) -> edge.GeoPoint:
+    return edge.GeoPoint(lon=value.lon, lat=value.lat)
+
+
+def _polygon(value: Any) -> edge.GeoPolygon:
+    def ring(line: Any) -> list[edge.GeoPoint]:
+        return [to_edge_geo_point(point) for point in line.points]
+
+    return edge.GeoPolygon(ring(value.exterior), [ring(line) for line in value.interiors or []])
+
+
+def _nested(value: Any) -> edge.NestedCondition:
+    inner = to_edge_filter(value.nested.filter)
+    return edge.NestedCondition(value.nested.key, inner or edge.Filter())
+
+
+class _Boolean:
+    """A truth value that the engine takes for one.
+
+    It tries integers first, and Python's True is the integer 1, which matches no boolean. It reads as a boolean what
+    it recognises by name as numpy's; numpy's own, in its older versions, is an integer too.
+    """
+
+    def __init__(self, value: bool) -> None:
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return self._value
+
+
+_Boolean.__module__, _Boolean.__name__ = "numpy", "bool_"
+
+
+def match_value(value: bool | int | str) -> edge.MatchValue:
+    """The condition that a payload field has this value."""
+    return edge.MatchValue(_Boolean(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
+
+
+_MATCHES: dict[str, Callable[[Any], Any]] = {
+    "value": match_value,
+    "text": edge.MatchText,
+    "text_any": edge.MatchTextAny,
+    "phrase": edge.MatchPhrase,
+    "prefix": edge.MatchPrefix,
+    "substring": edge.MatchSubstring,
+    "any": edge.MatchAny,
+    "except_": edge.MatchExcept,
+}
+
+_FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
+    "match": _match,
+    "range": _range,
+    "geo_bounding_box": lambda box: edge.GeoBoundingBox(
+        to_edge_geo_point(box.top_left), to_edge_geo_point(box.bottom_right)
+    ),
+    "geo_radius": lambda circle: edge.GeoRadius(to_edge_geo_point(circle.center), circle.radius),
+    "geo_polygon": _polygon,
+    "values_count": lambda count: edge.ValuesCount(lt=count.lt, gt=count.gt, lte=count.lte, gte=count.gte),
+    "is_empty": bool,
+    "is_null": bool,
+}
+
+_CONDITIONS: dict[str, Callable[[Any], Any]] = {
+    "FieldCondition": _field,
+    "IsEmptyCondition": lambda value: edge.IsEmptyCondition(value.is_empty.key),
+    "IsNullCondition": lambda value: edge.IsNullCondition(value.is_null.key),
+    "HasIdCondition": lambda value: edge.HasIdCondition(set(to_edge_ids(value.has_id))),
+    "HasVectorCondition": lambda value: edge.HasVectorCondition(value.has_vector),
+    "SliceCondition": lambda value: _SLICE(value.slice.total, value.slice.index),
+    "NestedCondition": _nested,
+    "Filter": to_edge_filter,
+}

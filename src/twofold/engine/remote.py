@@ -1,0 +1,226 @@
+"""A Qdrant server by URL: bounded retries, and one deadline for each call of the index.
+
+`RemoteConnection` holds the clients; `_Deadlined` sends the requests of one call of the index, again where a fault
+passes; `Attempts` decides about that, and says at the end what was tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from threading import Lock, Thread
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from qdrant_client import AsyncQdrantClient, QdrantClient
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from twofold.engine.client import SERVER, asend, grpc_code, send, translated
+from twofold.engine.connection import Connection
+from twofold.errors import EngineUnavailable
+from twofold.flow import Call, Caller
+
+_PASSING_STATUS = {429, 500, 502, 503, 504}
+_PASSING_GRPC = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"}
+_FIRST_PAUSE_SECONDS = 0.1
+_MAX_PAUSE_SECONDS = 5.0
+# With the pauses between them about six seconds: as long as a server takes to start again.
+MAX_ATTEMPTS = 7
+
+
+class RemoteConnection(Connection):
+    """One blocking client, and one async client for each event loop that asks.
+
+    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would
+    find it closed.
+    """
+
+    def __init__(self, url: str, timeout: float, options: dict[str, Any]) -> None:
+        super().__init__(url, SERVER)
+        self._timeout = timeout
+        # The version is checked when the index opens; the client would do it in a thread, with a warning. Its own
+        # timeout only ends what the deadline has already given up on.
+        given = {"url": url, "timeout": max(1, round(timeout + 0.5)), "check_compatibility": False, **options}
+        self._make_sync: Callable[[], QdrantClient] = partial(QdrantClient, **given)
+        self._make_async: Callable[[], AsyncQdrantClient] = partial(AsyncQdrantClient, **given)
+        self._sync: QdrantClient | None = None
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    def begin(self) -> Caller:
+        """A caller with a deadline of its own."""
+        return _Deadlined(self, self._timeout)
+
+    def call(self, call: Call) -> Any:
+        """One request, with a deadline for it alone."""
+        return self.begin().call(call)
+
+    async def acall(self, call: Call) -> Any:
+        """One request, with a deadline for it alone."""
+        return await self.begin().acall(call)
+
+    def client(self) -> QdrantClient:
+        """The blocking client."""
+        with self._lock:
+            if self._sync is None:
+                self._sync = self._make_sync()
+            return self._sync
+
+    def async_client(self) -> AsyncQdrantClient:
+        """The client of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._by_loop:
+            self._by_loop[loop] = self._make_async()
+        return self._by_loop[loop]
+
+    def close(self) -> None:
+        """Close the blocking client."""
+        if not self.closed and self._sync is not None:
+            self._sync.close()
+        super().close()
+
+    async def aclose(self) -> None:
+        """Close the client of this event loop, and the blocking one."""
+        client = self._by_loop.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+        await super().aclose()
+
+
+class _Deadlined:
+    """One call of the index: its requests share a deadline."""
+
+    def __init__(self, connection: RemoteConnection, timeout: float) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self.renew()
+
+    def renew(self) -> None:
+        self._deadline = time.monotonic() + self._timeout
+
+    def extend(self, seconds: float) -> None:
+        self._deadline += seconds
+
+    def call(self, call: Call) -> Any:
+        self._connection.check_open()
+        attempts = Attempts(call.verb, self._connection.location, self._deadline)
+        with translated(call.verb, self._connection.location):
+            client = self._connection.client()
+            while True:
+                try:
+                    return _in_thread(client, call).result(timeout=attempts.remaining())
+                except FutureTimeout:
+                    raise attempts.timed_out() from None
+                except Exception as error:
+                    time.sleep(attempts.pause_after(error))
+
+    async def acall(self, call: Call) -> Any:
+        self._connection.check_open()
+        attempts = Attempts(call.verb, self._connection.location, self._deadline)
+        with translated(call.verb, self._connection.location):
+            client = self._connection.async_client()
+            while True:
+                try:
+                    return await asyncio.wait_for(asend(client, call), attempts.remaining())
+                except (asyncio.TimeoutError, TimeoutError):
+                    raise attempts.timed_out() from None
+                except Exception as error:
+                    await asyncio.sleep(attempts.pause_after(error))
+
+
+def _in_thread(client: QdrantClient, call: Call) -> Future[Any]:
+    """Send from a thread, so that the caller can stop waiting: a socket that trickles never times out."""
+    answer: Future[Any] = Future()
+
+    def settle() -> None:
+        try:
+            answer.set_result(send(client, call))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    # A daemon: one that a dead server holds forever must not keep the process from ending.
+    Thread(target=settle, name="twofold-remote", daemon=True).start()
+    return answer
+
+
+class Attempts:
+    """The tries of one request. All requests of the index are idempotent, so trying again is safe."""
+
+    def __init__(
+        self,
+        operation: str,
+        location: str,
+        deadline: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._operation = operation
+        self._location = location
+        self._deadline = deadline
+        self._clock = clock
+        self._jitter = jitter
+        self._started = clock()
+        self._faults: list[str] = []
+
+    def remaining(self) -> float:
+        """Seconds left until the deadline; never negative."""
+        return max(0.0, self._deadline - self._clock())
+
+    def pause_after(self, error: Exception) -> float:
+        """How long to wait before the next try. Raises if there is none."""
+        pause = self._passing(error)
+        if pause is None:
+            raise error
+        self._faults.append(_short(error))
+        if len(self._faults) >= MAX_ATTEMPTS or pause >= self.remaining():
+            raise self._given_up() from None  # `attempts` has what every one of them ended with
+        return pause
+
+    def _passing(self, error: Exception) -> float | None:
+        """The pause that a passing fault asks for; None for a fault that will stay."""
+        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self._jitter())
+        if isinstance(error, ResourceExhaustedResponse):
+            return max(pause, float(error.retry_after_s))
+        if isinstance(error, UnexpectedResponse):
+            return pause if error.status_code in _PASSING_STATUS else None
+        if isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError)):
+            return pause  # no connection, a broken one, or (through a proxy) an answer that isn't one
+        return pause if grpc_code(error) in _PASSING_GRPC else None
+
+    def _given_up(self) -> EngineUnavailable:
+        took = self._clock() - self._started
+        return EngineUnavailable(
+            f"{self._operation}: {self._location} does not answer: gave up after {len(self._faults)} "
+            f"tries in {took:.1f} s ({'; '.join(self._faults)}). Is the server running, and is the address right?",
+            operation=self._operation,
+            location=self._location,
+            attempts=self._faults,
+        )
+
+    def timed_out(self) -> EngineUnavailable:
+        """The error for a deadline that has passed while a request was under way."""
+        took = self._clock() - self._started
+        tried = "; ".join([*self._faults, "no answer"])
+        return EngineUnavailable(
+            f"{self._operation}: {self._location} did not answer before the deadline: {len(self._faults) + 1} tries in "
+            f"{took:.1f} s ({tried}). Give it more time with timeout=, or look at the server's load",
+            operation=self._operation,
+            location=self._location,
+            attempts=[*self._faults, "no answer"],
+        )
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, ResourceExhaustedResponse):
+        return f"429, try again in {error.retry_after_s} s"
+    if isinstance(error, UnexpectedResponse):
+        return f"{error.status_code} {error.reason_phrase}".strip()
+    return str(getattr(error, "source", error)) or type(error).__name__

@@ -1,0 +1,204 @@
+"""The seam for ranking: how the candidates of one query are scored, floored, screened and explained.
+
+A search asks its `Ranker` for all of that, and knows nothing else about it. `PlainRanker` is the one of an index;
+`ranking.signals.SignalRanker` is the one of a memory, which recall plugs in.
+
+Where to change what:
+- the default rule of fusion: `ranking.fusion.Auto`. A rule that looks at both lists before it weighs them overrides
+  `rank`, and gives None for `native`, or the formula that says the same.
+- the scale of `Hit.relevance`, from 0 to 1: `PlainRanker.relevance`. One that is calibrated for a collection is given
+  to the ranker when it is `fitted`.
+- another order of the best candidates: a `Reranker`, the stage after this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from twofold.ranking.expressions import EngineFusion
+from twofold.ranking.fusion import Leg, LegName, Strategy, settle, share
+from twofold.results import Explanation, Mode
+
+
+class StoredDocument(Protocol):
+    """What a ranker sees of a document. Reading a field may convert it, so it isn't read without need."""
+
+    point: str
+    id: str
+    text: str
+    metadata: Mapping[str, Any]
+
+
+class Place(NamedTuple):
+    """Where a leg found a document."""
+
+    score: float
+    rank: int
+
+
+_NOWHERE: Mapping[LegName, Place] = MappingProxyType({})
+
+
+class Candidate(NamedTuple):
+    """A document that was found, its final score and, where known, how that came about."""
+
+    row: Any
+    """The `StoredDocument`."""
+    score: float
+    tie: float
+    """What the order was decided by, before the document's id."""
+    places: Mapping[LegName, Place] = _NOWHERE
+    parts: Mapping[str, float] = MappingProxyType({})
+    """What each leg adds to the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a hit must have: this final score, or else, as a second chance, this cosine."""
+
+    score: float
+    cosine: float | None = None
+    """Meaning alone is enough from here on; None if it never is."""
+
+    def lets_through(self, candidate: Candidate) -> bool:
+        """The candidate is good enough, as far as is known."""
+        if candidate.score >= self.score:
+            return True
+        dense = candidate.places.get("dense")
+        return dense is not None and self.cosine is not None and dense.score >= self.cosine
+
+
+class Ranker(Protocol):
+    """How one query ranks what its legs find."""
+
+    @property
+    def fusion(self) -> Strategy:
+        """How the legs become one score. What has no weight is not searched for."""
+
+    @property
+    def reads_payload(self) -> bool:
+        """The engine's fusion reads payloads, in which it may stumble over anything; ours reads them with care."""
+
+    @property
+    def keeps_order(self) -> bool:
+        """The first hits of a leg that is searched alone are the first hits of the ranking."""
+
+    def fitted(self, fusion: Strategy) -> Ranker:
+        """The same with the fusion that suits the collection and the query."""
+
+    def on_one_leg(self, leg: LegName) -> Ranker:
+        """The same with all the weight on the only leg there is."""
+
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        """What makes an engine score exactly as `rank` does, from legs that are asked in this order; or None."""
+
+    def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
+        """Score those of the legs' hits that there is a row for, best first."""
+
+    def floor(self, mode: Mode) -> Floor | None:
+        """What a hit must have, in a search that used these legs."""
+
+    def screen(self, row: StoredDocument) -> str | None:
+        """Why a document can't be handed out; None if it can."""
+
+    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
+        """A final score on the scale from 0 to 1."""
+
+    def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
+        """Where a candidate's score comes from."""
+
+
+class Reranker(Protocol):
+    """The stage after ranking: looks at the best candidates once more, together with the query's text."""
+
+    def rerank(self, query: str, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The candidates in another order, perhaps with other scores; it may leave some out."""
+
+
+@dataclass(frozen=True)
+class PlainRanker:
+    """Ranks by the fusion alone: the ranker of an index."""
+
+    fusion: Strategy
+    min_score: float | None = None
+    """Hits below this final score are left out."""
+
+    @property
+    def reads_payload(self) -> bool:
+        return False
+
+    @property
+    def keeps_order(self) -> bool:
+        return self.fusion.steady
+
+    def fitted(self, fusion: Strategy) -> PlainRanker:
+        """The same with another fusion."""
+        return replace(self, fusion=fusion)
+
+    def on_one_leg(self, leg: LegName) -> PlainRanker:
+        """The same with all the weight on one leg."""
+        return replace(self, fusion=self.fusion.with_alpha(1.0 if leg == "dense" else 0.0))
+
+    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+        """The fusion in the engine's words, if it has them."""
+        return self.fusion.native(legs, terms)
+
+    def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
+        """Fuse, and order by (score, id)."""
+        places = places_of(legs, rows)
+        fused = self.fusion.fuse(legs, rows)
+        candidates = {f.id: Candidate(rows[f.id], f.score, f.score, places[f.id], f.parts) for f in fused}
+        return in_order(candidates) if len(legs) > 1 else in_leg_order(candidates, legs[0])
+
+    def floor(self, mode: Mode) -> Floor | None:
+        """The score that was asked for."""
+        return None if self.min_score is None else Floor(self.min_score)
+
+    def screen(self, row: StoredDocument) -> str | None:
+        """Whatever is in an index can be handed out."""
+        return None
+
+    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
+        """The score as a share of the best that these legs can give together."""
+        return share(score, self.fusion.best(legs))
+
+    def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
+        """Scores and ranks of both legs, and what each of them adds."""
+        dense, lexical = candidate.places.get("dense"), candidate.places.get("lexical")
+        return Explanation(
+            fusion=self.fusion.name,
+            semantic_score=dense.score if dense else None,
+            semantic_rank=dense.rank if dense else None,
+            semantic_part=candidate.parts.get("dense", 0.0),
+            lexical_score=lexical.score if lexical else None,
+            lexical_rank=lexical.rank if lexical else None,
+            lexical_part=candidate.parts.get("lexical", 0.0),
+            matched_words=matched_words,
+            final_score=candidate.score,
+            alpha=self.fusion.alpha,
+        )
+
+
+def places_of(legs: Sequence[Leg], only: Container[str]) -> dict[str, dict[LegName, Place]]:
+    """Where each leg found these documents."""
+    places: dict[str, dict[LegName, Place]] = {}
+    for leg in legs:
+        for rank, (identity, score) in enumerate(leg.hits, 1):
+            if identity in only:
+                places.setdefault(identity, {})[leg.name] = Place(score, rank)
+    return places
+
+
+def in_order(candidates: Mapping[str, Candidate]) -> list[Candidate]:
+    """Best first, ties by the document's id."""
+    settled = settle([(each, each.score) for each in candidates.values()], lambda each: str(each.row.id))
+    return [candidate._replace(score=score, tie=score) for candidate, score in settled]
+
+
+def in_leg_order(candidates: Mapping[str, Candidate], leg: Leg) -> list[Candidate]:
+    """The order of a leg that was searched alone: it tells apart what has no score here, below the background."""
+    settled = settle(leg.hits, lambda identity: str(candidates[identity].row.id))
+    return [candidates[identity]._replace(tie=score) for identity, score in settled]
