@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 
 from twofold import Document as StoredDocument
 from twofold import Hit, HybridIndex, InvalidDocument, SearchResult
-from twofold.memory.items import added_by_search
+from twofold.memory import added_by_search
 
 
 def to_document(stored: Hit | StoredDocument) -> Document:

@@ -12,7 +12,7 @@ from llama_index.core.vector_stores import FilterCondition, FilterOperator, Meta
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from twofold import Document, FilterError, Hit, HybridIndex, InvalidDocument, SearchResult
-from twofold.memory.items import added_by_search
+from twofold.memory import added_by_search
 
 NODE_KEY = "_node"
 """The one metadata field that is ours: what a node is besides its text and its metadata."""

@@ -16,6 +16,7 @@ from twofold.memory.items import (
     Remembered,
     Similar,
     accepted_by,
+    added_by_search,
     as_data,
 )
 from twofold.memory.memory import Memory
@@ -39,5 +40,6 @@ __all__ = [
     "Similar",
     "Turn",
     "accepted_by",
+    "added_by_search",
     "as_data",
 ]
