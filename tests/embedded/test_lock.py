@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +21,12 @@ from .processes import start
 
 PROCESSES = int(os.environ.get("TWOFOLD_LOCK_PROCESSES", "3"))
 
-HOLD = """
-import sys
-from twofold.embedded import embedded_client
-client = embedded_client(sys.argv[1])
-print("open", flush=True)
-sys.stdin.readline()
-"""
+# The store without a client: it starts in a fraction of the time.
 TRY = """
 import sys
-from twofold.embedded import StoreLocked, embedded_client
+from twofold.embedded import Options, StoreLocked, open_store
 try:
-    client = embedded_client(sys.argv[1])
+    store = open_store(sys.argv[1], Options())
 except StoreLocked as error:
     print("refused", error, flush=True)
 else:
@@ -56,7 +49,7 @@ class Clock:
 
 
 def test_the_second_process_learns_who_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = start(HOLD, tmp_path)
+    holder = start(TRY, tmp_path)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "open\n"
     monkeypatch.setattr(lock, "time", clock := Clock())
@@ -69,23 +62,18 @@ def test_the_second_process_learns_who_and_what_to_do(tmp_path: Path, monkeypatc
     embedded_client(tmp_path).close()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
-def test_a_dead_holder_is_no_holder(tmp_path: Path) -> None:
-    holder = start(HOLD, tmp_path)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "open\n"
-    holder.kill()
-    holder.wait()
-    embedded_client(tmp_path).close()
-
-
-def test_of_several_processes_one_works(tmp_path: Path) -> None:
+def test_of_several_processes_one_works_and_a_dead_holder_is_no_holder(tmp_path: Path) -> None:
     everyone = [start(TRY, tmp_path) for _ in range(PROCESSES)]
     # All have spoken while the one that works still holds the store: nobody waits for it to end.
     said = [process.stdout.readline() for process in everyone if process.stdout]
-    for process in everyone:
-        process.communicate("\n")
     assert sorted(line.split()[0] for line in said) == ["open"] + ["refused"] * (PROCESSES - 1)
+    holder = everyone[said.index("open\n")]
+    with pytest.raises(StoreLocked):
+        embedded_client(tmp_path)
+    holder.kill()
+    for process in everyone:
+        process.wait()
+    embedded_client(tmp_path).close()
 
 
 def test_clients_of_one_process_share(tmp_path: Path) -> None:

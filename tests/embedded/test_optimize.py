@@ -75,11 +75,11 @@ def test_writes_of_all_kinds_meanwhile_are_kept(big: EmbeddedClient) -> None:
     def watch(step: Any) -> None:
         if step.stage == "indexing":
             started.set()
-            finish.wait(20)
+            finish.wait(60)
 
     run = threading.Thread(target=big.optimize, args=("c", watch))
     run.start()
-    assert started.wait(20)
+    assert started.wait(60)
     big.upsert("c", [m.PointStruct(id=n, vector=vector(rng), payload={"n": n}) for n in range(5000, 5300)])
     big.delete("c", list(range(100)))
     big.delete("c", m.Filter(must=[m.FieldCondition(key="n", range=m.Range(gte=100, lt=200))]))
@@ -148,7 +148,7 @@ def test_closing_ends_it(big: EmbeddedClient) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(30)
+    thread.join(120)
     assert isinstance(outcome[0], StoreClosed)
     again = embedded_client(big.init_options["path"])
     assert len(everything(again)) == POINTS
@@ -248,14 +248,15 @@ def test_a_frozen_application_has_no_python_to_start(big: EmbeddedClient, monkey
 
 KILLED = """
 import os, signal, sys, threading, time
-from twofold.embedded import embedded_client
-client = embedded_client(sys.argv[1])
+from twofold.embedded import Options, open_store
+from twofold.embedded.optimize import optimize
+collection = open_store(sys.argv[1], Options()).get("c")
 def end():
     time.sleep(float(sys.argv[2]))
     os.kill(os.getpid(), signal.SIGKILL)
 threading.Thread(target=end).start()
 while True:
-    client.optimize("c")
+    optimize(collection)
 """
 
 

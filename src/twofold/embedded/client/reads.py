@@ -85,6 +85,8 @@ def _holds_objects(value: Any) -> bool:
         return any(map(_holds_objects, value.values()))
     if kind is models.PointStruct:
         return _holds_objects(value.vector)
+    if kind is models.QueryRequest or kind is models.Prefetch:
+        return _holds_objects(value.query) or _holds_objects(value.prefetch)
     return kind in _TO_ENCODE or (isinstance(value, BaseModel) and any(_holds_objects(item) for _, item in value))
 
 
