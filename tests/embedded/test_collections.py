@@ -550,7 +550,7 @@ def test_every_method_of_the_interface_is_served_or_refused_in_words() -> None:
     from twofold.embedded import client as module
 
     public = {name for name in vars(QdrantBase) if not name.startswith("_")} - {"close", "migrate"}
-    assert public == {*module._SERVED, *module._INSTEAD}
+    assert public == {*module._HANDLERS, *module._INSTEAD}
     for client, base in ((EmbeddedClient, QdrantClient), (AsyncEmbeddedClient, AsyncQdrantClient)):
         for name in public:
             assert getattr(client, name) is not getattr(base, name)

@@ -21,8 +21,9 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -119,10 +120,23 @@ _RESPONSES: dict[type, type[ResponseError]] = {
 }
 
 
+@contextmanager
+def as_responses() -> Iterator[None]:
+    """Errors of the store as those of a server's client; the engine's ValueErrors (a bad JSON path) are bad requests."""
+    try:
+        yield
+    except ResponseError:
+        raise
+    except EmbeddedError as error:
+        raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadRequestResponse(str(error)) from error
+
+
 # --- Requests ---
 
 
-class Served(NamedTuple):
+class Handler(NamedTuple):
     """A function that serves a method of QdrantClient, and what it wants to be called with."""
 
     function: Callable[..., Any]
@@ -130,15 +144,15 @@ class Served(NamedTuple):
     takes_others: bool
 
 
-def _served() -> dict[str, Served]:
-    found = {}
+def _handlers() -> dict[str, Handler]:
+    handlers = {}
     for module in (collections, reads, writes, sys.modules[__name__]):
         for name, function in vars(module).items():
             if not name.startswith("_") and inspect.isfunction(function) and hasattr(QdrantBase, name):
                 parameters = inspect.signature(function).parameters.values()
                 rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-                found[name] = Served(function, frozenset(parameter.name for parameter in parameters), rest)
-    return found
+                handlers[name] = Handler(function, frozenset(parameter.name for parameter in parameters), rest)
+    return handlers
 
 
 class Session:
@@ -157,25 +171,19 @@ class Session:
         return self._store
 
     def serve(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out one method of QdrantClient. The engine's ValueErrors (a bad JSON path) become BadRequest."""
+        """Carry out one method of QdrantClient."""
         if arguments.get("shard_key_selector") is not None:
             reads.refuse_shard_key()
         if name in _INSTEAD:
             raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
-        try:
-            answer = _SERVED[name].function(**self._wanted(_SERVED[name], arguments))
+        with as_responses():
+            answer = _HANDLERS[name].function(**self._wanted(_HANDLERS[name], arguments))
             return writes.completed(answer()) if callable(answer) else answer  # a write that is ready
-        except ResponseError:
-            raise
-        except EmbeddedError as error:
-            raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
-        except (ValueError, TypeError, OverflowError) as error:
-            raise BadRequestResponse(str(error)) from error
 
-    def _wanted(self, served: Served, arguments: dict[str, Any]) -> dict[str, Any]:
-        wants = served.wants
+    def _wanted(self, handler: Handler, arguments: dict[str, Any]) -> dict[str, Any]:
+        wants = handler.wants
         given = {name: value for name, value in arguments.items() if name in wants}
-        if served.takes_others:
+        if handler.takes_others:
             others = arguments.keys() - wants - _NOT_PASSED_ON
             given.update({name: arguments[name] for name in others if arguments[name] is not None})
         if "store" in wants:
@@ -187,11 +195,13 @@ class Session:
         return given
 
     def optimize(self, collection_name: str, progress: Progress | None) -> bool:
-        return optimize(self.store.get(collection_name), progress)
+        with as_responses():
+            return optimize(self.store.get(collection_name), progress)
 
     def flush(self) -> None:
-        for collection in self.store.collections():
-            collection.flush()
+        with as_responses():
+            for collection in self.store.collections():
+                collection.flush()
 
     def close(self) -> None:
         if self._let_go():
@@ -335,7 +345,7 @@ def _new_threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
 
 
-_SERVED = _served()
+_HANDLERS = _handlers()
 _serve_every_method(EmbeddedClient)
 _serve_every_method(AsyncEmbeddedClient)
 

@@ -32,7 +32,7 @@ _Expression = edge.Expression
 
 
 @dataclass
-class Scope:
+class QueryScope:
     """What a query is read against; collects the ids it names, which are left out of the answer."""
 
     collection: Collection
@@ -86,7 +86,7 @@ def to_edge_request(request: models.QueryRequest, collection: Collection, store:
 def _stage(value: Any, collection: Collection, store: Store, limit_name: str) -> dict[str, Any]:
     """What a request and each of its prefetches have in common."""
     limit = _at_least(1, limit_name, _DEFAULT_LIMIT if value.limit is None else value.limit)
-    scope = Scope(collection, store, value.using or "", value.lookup_from, limit)
+    scope = QueryScope(collection, store, value.using or "", value.lookup_from, limit)
     query = to_edge_query(value.query, scope)
     inner = value.prefetch or []
     inner = list(inner) if isinstance(inner, (list, tuple)) else [inner]
@@ -159,7 +159,7 @@ def _check(value: Any, prefetches: list[Any]) -> None:
 # --- What to score by ---
 
 
-def to_edge_query(value: Any, scope: Scope) -> Any:
+def to_edge_query(value: Any, scope: QueryScope) -> Any:
     """The scoring of a query; None scores nothing."""
     if value is None:
         return None
@@ -167,7 +167,7 @@ def to_edge_query(value: Any, scope: Scope) -> Any:
     return convert(value, scope) if convert else edge.Query.Nearest(scope.vector(value), scope.using)
 
 
-def _nearest(value: models.NearestQuery, scope: Scope) -> Any:
+def _nearest(value: models.NearestQuery, scope: QueryScope) -> Any:
     vector = scope.vector(value.nearest)
     if value.mmr is None:
         return edge.Query.Nearest(vector, scope.using)
@@ -181,7 +181,7 @@ def _nearest(value: models.NearestQuery, scope: Scope) -> Any:
     return edge.Mmr(vector, 1 - diversity, candidates, scope.using)
 
 
-def _recommend(value: models.RecommendQuery, scope: Scope) -> Any:
+def _recommend(value: models.RecommendQuery, scope: QueryScope) -> Any:
     given = value.recommend
     positive, negative = scope.vectors(given.positive), scope.vectors(given.negative)
     strategy = given.strategy or models.RecommendStrategy.AVERAGE_VECTOR
@@ -224,21 +224,21 @@ def _mean(vectors: list[Any]) -> dict[int, float]:
     return total
 
 
-def _pairs(value: Any, scope: Scope) -> list[edge.ContextPair]:
+def _pairs(value: Any, scope: QueryScope) -> list[edge.ContextPair]:
     pairs = value if isinstance(value, list) else [value] if value else []
     return [edge.ContextPair(scope.vector(pair.positive), scope.vector(pair.negative)) for pair in pairs]
 
 
-def _discover(value: models.DiscoverQuery, scope: Scope) -> Any:
+def _discover(value: models.DiscoverQuery, scope: QueryScope) -> Any:
     target = scope.vector(value.discover.target)
     return edge.Query.Discover(edge.DiscoverQuery(target, _pairs(value.discover.context, scope)), scope.using)
 
 
-def _context(value: models.ContextQuery, scope: Scope) -> Any:
+def _context(value: models.ContextQuery, scope: QueryScope) -> Any:
     return edge.Query.Context(edge.ContextQuery(_pairs(value.context, scope)), scope.using)
 
 
-def _feedback(value: models.RelevanceFeedbackQuery, scope: Scope) -> Any:
+def _feedback(value: models.RelevanceFeedbackQuery, scope: QueryScope) -> Any:
     given, naive = value.relevance_feedback, value.relevance_feedback.strategy.naive
     items = [edge.FeedbackItem(scope.vector(item.example), item.score) for item in given.feedback]
     strategy = edge.NaiveFeedbackStrategy(naive.a, naive.b, naive.c)
@@ -246,13 +246,13 @@ def _feedback(value: models.RelevanceFeedbackQuery, scope: Scope) -> Any:
     return edge.Query.FeedbackNaive(query, scope.using)
 
 
-def _fusion(value: models.FusionQuery, scope: Scope) -> Any:
+def _fusion(value: models.FusionQuery, scope: QueryScope) -> Any:
     if value.fusion == models.Fusion.RRF:
         return edge.Fusion.Rrf(k=_DEFAULT_RRF_K)
     return edge.Fusion.Dbsf()
 
 
-def _rrf(value: models.RrfQuery, scope: Scope) -> Any:
+def _rrf(value: models.RrfQuery, scope: QueryScope) -> Any:
     k = _DEFAULT_RRF_K if value.rrf.k is None else _at_least(1, "rrf k", value.rrf.k)
     weights = value.rrf.weights
     return edge.Fusion.Rrf(k=k, weights=weights and [finite("rrf weight", weight) for weight in weights])
@@ -269,7 +269,7 @@ def to_edge_order(value: models.OrderBy | str) -> edge.OrderBy:
     return edge.OrderBy(value.key, to_edge_enum(edge.Direction, value.direction), start)
 
 
-def _text(value: models.TextQuery, scope: Scope) -> Any:
+def _text(value: models.TextQuery, scope: QueryScope) -> Any:
     if not scope.using:
         raise BadRequest("A text query needs using=…: the payload field whose scored text index ranks the points.")
     if isinstance(value.text, str):
@@ -283,7 +283,7 @@ def _text(value: models.TextQuery, scope: Scope) -> Any:
 # --- Formulas ---
 
 
-def _formula(value: models.FormulaQuery, scope: Scope) -> edge.Formula:
+def _formula(value: models.FormulaQuery, scope: QueryScope) -> edge.Formula:
     return edge.Formula(to_edge_expression(value.formula), to_edge_payload(value.defaults))
 
 
@@ -344,7 +344,7 @@ _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-_QUERIES: dict[type, Callable[[Any, Scope], Any]] = {
+_QUERIES: dict[type, Callable[[Any, QueryScope], Any]] = {
     models.NearestQuery: _nearest,
     models.RecommendQuery: _recommend,
     models.DiscoverQuery: _discover,
