@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
 from qdrant_client import AsyncQdrantClient, QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+import twofold
 from twofold.embedded import BadRequest, Conflict, EmbeddedClient, EmbeddedError, NotFound, async_embedded_client
 from twofold.embedded.client import check_version
-from twofold.encoders import models as bundled
 
 from .conftest import DENSE
 from .processes import start
 
+MODEL = "tests/minilm"
 STORE_ALONE = """
 import sys
 import qdrant_edge as edge
@@ -98,15 +101,17 @@ def test_an_async_client_uploads_at_once_as_qdrant_clients_own_does(tmp_path: Pa
 
 
 def test_texts_are_encoded_as_by_qdrant_clients_own(client: EmbeddedClient) -> None:
-    """The bundled model stands in for one of fastembed's list: once loaded, fastembed knows it by name."""
-    bundled.bundled_dense().embed_query("load it")
-    folder = Path(bundled.__file__).with_name("minilm")
+    """The bundled model stands in for one of fastembed's list, which would have to be downloaded."""
+    if not any(known["model"] == MODEL for known in TextEmbedding.list_supported_models()):
+        mean, source = PoolingType.MEAN, ModelSource(hf=MODEL)
+        TextEmbedding.add_custom_model(MODEL, mean, True, source, dim=384, model_file="model.onnx")
+    folder = Path(twofold.__file__).parent / "encoders" / "minilm"
 
     def text(words: str) -> m.Document:
-        return m.Document(text=words, model=bundled.BUNDLED, options={"specific_model_path": str(folder)})
+        return m.Document(text=words, model=MODEL, options={"specific_model_path": str(folder)})
 
     def use(one: QdrantClient) -> list[Any]:
-        one.create_collection("c", {"d": m.VectorParams(size=bundled.BUNDLED_DIM, distance=m.Distance.COSINE)})
+        one.create_collection("c", {"d": m.VectorParams(size=384, distance=m.Distance.COSINE)})
         one.upsert("c", [m.PointStruct(id=1, vector={"d": text("a fox")}, payload={"g": 1})])
         one.upsert("c", m.Batch(ids=[2], vectors={"d": [text("a dog")]}, payloads=[{"g": 2}]))
         one.upload_points("c", [m.PointStruct(id=n, vector={"d": text(f"page {n}")}) for n in (3, 4)])

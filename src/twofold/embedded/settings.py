@@ -412,14 +412,12 @@ def _multivector(value: Config | None) -> edge.MultiVectorConfig | None:
     return edge.MultiVectorConfig(to_edge_enum(edge.MultiVectorComparator, value["comparator"]))
 
 
-def _datatype(params: Config) -> edge.VectorStorageDatatype | None:
-    datatype: edge.VectorStorageDatatype | None = to_edge_enum(edge.VectorStorageDatatype, params.get("datatype"))
-    return datatype
+def _datatype(params: Config) -> Any:
+    return to_edge_enum(edge.VectorStorageDatatype, params.get("datatype"))
 
 
-def _memory(params: Config) -> edge.Memory | None:
-    memory: edge.Memory | None = to_edge_enum(edge.Memory, params.get("memory"))
-    return memory
+def _memory(params: Config) -> Any:
+    return to_edge_enum(edge.Memory, params.get("memory"))
 
 
 def _hnsw(diff: Config | None) -> edge.HnswIndexConfig | None:

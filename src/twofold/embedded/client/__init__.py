@@ -122,7 +122,7 @@ _RESPONSES: dict[type, type[ResponseError]] = {
 
 @contextmanager
 def as_responses() -> Iterator[None]:
-    """Errors of the store as a server's client raises them; the engine's ValueErrors (a bad JSON path) are bad requests."""
+    """The store's errors as a server's client raises them; the engine's own ValueErrors are bad requests."""
     try:
         yield
     except ResponseError:
