@@ -38,8 +38,7 @@ from twofold.memory.items import (
     to_item,
 )
 from twofold.memory.scope import Scope, Shelf
-from twofold.memory.state import Learned, Vocabulary, stemmer
-from twofold.memory.state import MemoryStore as Keeper
+from twofold.memory.state import Learned, MemoryStore, Vocabulary, stemmer
 from twofold.ranking.fusion import (
     PROSE_ALPHA,
     TERMS_EXPONENT,
@@ -280,13 +279,13 @@ _RARE = 0.5
 _COMMON = 0.3
 
 
-def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> Flow[MemoryResult]:
+def recall(searcher: Searcher, store: MemoryStore, scope: Scope, asked: Recall) -> Flow[MemoryResult]:
     """Answer a recall."""
     began = time.perf_counter()
-    config = keeper.config
+    config = store.config
     reasons: list[str] = []
     check_text(asked.query)
-    known = yield from _known(searcher, keeper, scope, reasons)
+    known = yield from _known(searcher, store, scope, reasons)
     learned = known.learned if asked.learned else None
     where = scope.where((asked.shelf,), *conditions(asked, config, known.lexicon))
     to = yield from searcher.circumstances(asked.query, scope.where((asked.shelf,)))
@@ -295,7 +294,7 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
     signals = _read(asked, known, meant, config, learned, reasons)
     screen = Screen()
     watched = log.isEnabledFor(logging.INFO)
-    query = _query(asked, keeper, where, chosen)
+    query = _query(asked, store, where, chosen)
     query = replace(
         query,
         explain=asked.explain or watched,
@@ -325,35 +324,35 @@ def recall(searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall) -> F
 
 
 def recall_and_touch(
-    searcher: Searcher, keeper: Keeper, scope: Scope, asked: Recall, *, touch: bool
+    searcher: Searcher, store: MemoryStore, scope: Scope, asked: Recall, *, touch: bool
 ) -> Flow[MemoryResult]:
     """Answer a recall, and count it for what it found."""
-    result = yield from recall(searcher, keeper, scope, asked)
+    result = yield from recall(searcher, store, scope, asked)
     if touch and len(result):
-        keeper.touched(scope.user, result.ids)
+        store.touched(scope.user, result.ids)
     return result
 
 
-def _query(asked: Recall, keeper: Keeper, where: Node, chosen: Alpha) -> Query:
+def _query(asked: Recall, store: MemoryStore, where: Node, chosen: Alpha) -> Query:
     overrides = {
         "alpha": chosen.value,
         "fusion": asked.fusion,
         "depth": asked.depth,
         "min_score": asked.min_score,
     }
-    k = keeper.config.k if asked.k is None else asked.k
+    k = store.config.k if asked.k is None else asked.k
     text = asked.query
     if isinstance(text, str) and not says_something(text):
         text = ""  # to a model "!" is as near to one text as to another
     return check_query(
-        text, k=k, offset=asked.offset, where=where, config=keeper.search, overrides=overrides, explain=False
+        text, k=k, offset=asked.offset, where=where, config=store.search, overrides=overrides, explain=False
     )
 
 
-def _known(searcher: Searcher, keeper: Keeper, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
+def _known(searcher: Searcher, store: MemoryStore, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
     """What the memories have. An engine that can't tell may still find them."""
     try:
-        return (yield from keeper.vocabulary(searcher, scope))
+        return (yield from store.vocabulary(searcher, scope))
     except EngineUnavailable:
         raise
     except EngineError as error:
