@@ -61,9 +61,6 @@ async def test_awaiting_changes_nothing_about_it(own: Memory) -> None:
         assert own.recall(query).ids == (await own.arecall(query)).ids, query
 
 
-@pytest.mark.xfail(
-    strict=True, reason="searches on a store of one's own bring all vectors along instead of a second look"
-)
 @pytest.mark.parametrize("query", [*IN_OTHER_WORDS, *OFF_TOPIC])
 def test_what_scores_low_is_looked_at_once_more_and_nothing_brings_its_vector(
     own: Memory, asked: list[Sequence[EngineQuery]], query: str
