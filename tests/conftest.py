@@ -41,26 +41,20 @@ settings.register_profile(
 settings.load_profile("twofold")
 
 
-# Left out by `make quick` as a whole: processes, notebooks, servers, and frameworks that take seconds to import.
+# Left out by `make quick`: processes, notebooks, servers, random walks, and frameworks that take seconds to import.
 SLOW = (
-    "agents",
-    "docs",
-    "eval",
-    "kit",
-    "langchain",
-    "langgraph",
-    "llamaindex",
-    "mcp",
-    "test_benchmarks.py",
-    "test_one_ranking.py",
-)
+    "agents", "docs", "eval", "kit", "langchain", "langgraph", "llamaindex", "mcp",
+    "cli/test_demo.py", "cli/test_evaluate.py", "cli/test_process.py",
+    "embedded/test_concurrency.py", "embedded/test_crash.py", "embedded/test_differential.py",
+    "embedded/test_frameworks.py", "embedded/test_lock.py", "embedded/test_optimize.py",
+    "filters/test_oracle.py", "index/test_native_and_client_fusion.py", "memory/test_isolation.py",
+    "test_benchmarks.py", "test_one_ranking.py",
+)  # fmt: skip
 # The engine and style that `make quick` keeps of a test that runs on all of them, by the names that the fixtures use.
 _KEPT = ("memory-sync", "embedded-sync", "embedded", "sync", "blocking")
 _ENGINE_AND_STYLE = re.compile(
     r"(memory|path|embedded|local|http|process|server)(-(sync|async))?|sync|async|blocking|awaited|by name(, awaited)?"
 )
-# A test whose code names one of these starts a process.
-_PROCESSES = {"Popen", "Process", "fork", "run_apart", "start", "subprocess"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -69,15 +63,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what `make quick` leaves out: whole folders, other engines and styles, other processes."""
+    """Mark as slow what `make quick` leaves out: these folders and files, other engines, the awaited style."""
     for item in items:
-        if _is_slow(item.path) or _runs_elsewhere(item) or _starts_a_process(item):
+        if _is_slow(item.path) or _runs_elsewhere(item):
             item.add_marker(pytest.mark.slow)
 
 
 def _is_slow(path: Path) -> bool:
-    parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
-    return bool(parts) and parts[0] in SLOW
+    return any(path == TESTS / each or TESTS / each in path.parents for each in SLOW)
 
 
 def _runs_elsewhere(item: pytest.Item) -> bool:
@@ -85,11 +78,6 @@ def _runs_elsewhere(item: pytest.Item) -> bool:
     values = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
     named = [value for value in values if isinstance(value, str) and _ENGINE_AND_STYLE.fullmatch(value)]
     return any(value not in _KEPT for value in named)
-
-
-def _starts_a_process(item: pytest.Item) -> bool:
-    code = getattr(getattr(item, "function", None), "__code__", None)
-    return code is not None and not _PROCESSES.isdisjoint(code.co_names)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import SLOW
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -176,3 +178,8 @@ def test_what_is_imported_is_declared() -> None:
 def test_a_lint_rule_is_waived_for_files_that_are_there(pattern: str) -> None:
     matches = (path for each in _spelled_out(pattern) for path in ROOT.glob(each))
     assert any(path.suffix in (".py", ".ipynb") for path in matches)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_the_quick_run_leaves_out_is_there(name: str) -> None:
+    assert (ROOT / "tests" / name).exists()

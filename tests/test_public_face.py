@@ -13,12 +13,14 @@ import twofold
 HEAVY = ("qdrant_client", "langchain_core", "langgraph", "llama_index", "mcp", "fastembed", "onnxruntime", "numpy")
 
 
+@pytest.mark.slow
 def test_importing_loads_nothing_heavy() -> None:
     code = f"import sys, twofold; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_importing_takes_less_than_0_3_seconds() -> None:
     # The processor's time: on a busy machine, waiting for it says nothing about the import.
     code = "import time; t = time.process_time(); import twofold; print(time.process_time() - t)"
@@ -29,6 +31,7 @@ def test_importing_takes_less_than_0_3_seconds() -> None:
     assert min(runs) < 0.3
 
 
+@pytest.mark.slow
 def test_using_the_core_loads_no_framework() -> None:
     code = (
         "import sys; from twofold import HybridIndex; from twofold.testing import HashEmbedding; "

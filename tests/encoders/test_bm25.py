@@ -174,6 +174,7 @@ def test_languages_without_spaces_are_cut_into_words(language: str, text: str, q
     assert len(tokens(text, encoder)) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

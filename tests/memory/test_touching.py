@@ -324,6 +324,7 @@ for _ in range(7):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["raise SystemExit(0)", "def f(): return memory\nkeep = [f, memory]"])
 def test_an_interpreter_that_ends_writes_what_is_pending(tmp_path: Path, ending: str) -> None:
     code = LEAVE.format(store=str(tmp_path / "store")) + ending

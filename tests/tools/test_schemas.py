@@ -97,6 +97,7 @@ def test_an_unknown_format(memory: Memory) -> None:
         json_schemas(memory, "gemini")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_describing_tools_loads_no_engine() -> None:
     code = (
         "import sys; from twofold.tools import *; t = memory_tools(LazyMemory(lambda: None)); json_schemas(t); "

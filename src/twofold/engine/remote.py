@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import time
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class RemoteConnection(Connection):
         self._timeout = timeout
         # The version is checked when the index opens; the client would do it in a thread, with a warning. Its own
         # timeout only ends what the deadline has already given up on.
-        given = {"url": url, "timeout": max(1, round(timeout + 0.5)), "check_compatibility": False, **options}
+        given = {"url": url, "timeout": math.ceil(timeout) + 1, "check_compatibility": False, **options}
         self._make_sync: Callable[[], QdrantClient] = partial(QdrantClient, **given)
         self._make_async: Callable[[], AsyncQdrantClient] = partial(AsyncQdrantClient, **given)
         self._sync: QdrantClient | None = None

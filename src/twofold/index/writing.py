@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id
-from twofold.embedded import OptimizeProgress
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
 from twofold.engine.layout import METADATA_KEY, from_point, metadata_key, to_point
@@ -36,6 +35,9 @@ from twofold.index.opening import Ready
 from twofold.index.queries import FilterLike as FilterLike
 from twofold.index.queries import as_node
 from twofold.results import IndexInfo
+
+if TYPE_CHECKING:
+    from twofold.embedded import OptimizeProgress
 
 # --- Showing how far a long piece of work has come ---
 

@@ -8,14 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from twofold.encoders.base import Sparse
 from twofold.errors import InvalidQuery
 from twofold.ranking.fusion import Auto, Average, Dbsf, Leg, Rrf, Strategy, Weighted, resolve
+
+if TYPE_CHECKING:
+    from twofold.encoders.base import Sparse
 
 # --- A fusion as plain values, to be kept with a collection ---
 
