@@ -1,4 +1,7 @@
-"""The facade: every method once blocking and once awaited, over the same flow."""
+"""`HybridIndex`, the public face: every method once blocking and once awaited, over the same flow.
+
+Each body checks its arguments and runs a flow of `searching`, `writing` or `tuning` on the open collection.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,7 @@ class HybridIndex:
         self._connection.close()
 
     async def aclose(self) -> None:
-        """Let go of the engine."""
+        """`close` without blocking the event loop."""
         await self._connection.aclose()
 
     def __enter__(self) -> HybridIndex:

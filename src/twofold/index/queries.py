@@ -91,8 +91,12 @@ def check_query(
     overrides: Mapping[str, Any],
     explain: bool,
     vector: Any = None,
+    whole_corpus: bool = False,
 ) -> Query:
-    """Arguments of a search, checked; those that are None keep the configured value."""
+    """Arguments of a search, checked; those that are None keep the configured value.
+
+    How rare a word is follows from the part of the collection that the filter names, unless `whole_corpus` is set.
+    """
     query = check_text(query)
     k, offset = _whole_number("k", k), _whole_number("offset", offset)
     given = {name: value for name, value in overrides.items() if value is not None}
@@ -110,7 +114,7 @@ def check_query(
         config=config,
         explain=explain,
         vector=vector,
-        idf_corpus=None if node is None else _named_part(node),
+        idf_corpus=None if node is None or whole_corpus else _named_part(node),
     )
 
 

@@ -174,8 +174,14 @@ class Searcher:
             return (yield from self._ask(replace(plan, native=None, needs_cosine=None, brings_vectors=False), spare))
 
     def _ask(self, plan: _Plan, spare: int) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
-        """One batch for all depths; what a deeper one adds comes after what is already there."""
-        need, depths = plan.query.need, _depths(plan.query.config.depth, plan.query.need)
+        """One batch for all depths: the configured one, then deeper ones until the page is covered.
+
+        What a deeper one adds comes after what is already there. So a page within the first depth is always cut from
+        the same ranking, and so is every later one: pages join without gaps or repeats.
+        """
+        need, depths = plan.query.need, [plan.query.config.depth]
+        while depths[-1] < need:
+            depths.append(depths[-1] * _DEPTH_GROWTH)
         everything, wanted = len(plan.legs) * depths[-1], need + spare
         for limit in dict.fromkeys((wanted if len(depths) == 1 else everything, everything)):
             batches = [self._requests(plan, depth, limit) for depth in depths]
@@ -289,31 +295,21 @@ class Searcher:
             log.warning(*said, extra={"degraded": reason})
 
 
-def _depths(depth: int, need: int) -> list[int]:
-    """The configured depth, then deeper ones until the page is covered.
-
-    A page within the first depth is always cut from the same ranking, and so is every later
-    one, with deeper candidates appended: pages join without gaps or repeats.
-    """
-    depths = [depth]
-    while depths[-1] < need:
-        depths.append(depths[-1] * _DEPTH_GROWTH)
-    return depths
-
-
 def _read(plan: _Plan, answers: Sequence[Sequence[Found]]) -> tuple[list[Candidate], Sequence[Leg]]:
     """The engine's answers as a ranking, and what the legs brought if they were asked for."""
     if plan.native is None:
         found = [[(from_point(point), point.score) for point in points] for points in answers]
         rows = {row.point: row for points in found for row, _ in points}
-        legs = _legs(plan, [[(row.point, score) for row, score in points] for points in found])
+        hits = [[(row.point, score) for row, score in points] for points in found]
+        legs = join_legs([Leg(leg.name, each, leg.terms) for leg, each in zip(plan.legs, hits, strict=True)])
         return plan.ranker.rank(legs, rows), legs
     points = answers[0]
     fused = [from_point(point) for point in points]
     settled = settle(zip(fused, [point.score for point in points], strict=True), lambda row: row.id)
     if plan.query.explain:
         # Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
-        legs = _legs(plan, [[(point.id, point.score) for point in leg] for leg in answers[1:]])
+        hits = [[(point.id, point.score) for point in leg] for leg in answers[1:]]
+        legs = join_legs([Leg(leg.name, each, leg.terms) for leg, each in zip(plan.legs, hits, strict=True)])
         shown = {point.id: row for point, row in zip(points, fused, strict=True)}
         ranked = {each.row.point: each for each in plan.ranker.rank(legs, shown)}
         explained = [
@@ -326,10 +322,6 @@ def _read(plan: _Plan, answers: Sequence[Sequence[Found]]) -> tuple[list[Candida
     low = plan.needs_cosine.score
     near = _cosines(plan, [point for point in points if point.score < low])
     return [Candidate(row, score, score, near.get(row.point, {})) for row, score in settled], ()
-
-
-def _legs(plan: _Plan, hits: Sequence[list[tuple[str, float]]]) -> list[Leg]:
-    return join_legs([Leg(leg.name, found, leg.terms) for leg, found in zip(plan.legs, hits, strict=True)])
 
 
 def _cosines(plan: _Plan, low: Sequence[Found]) -> dict[str, dict[LegName, Place]]:

@@ -631,4 +631,4 @@ def _recall(view: View, touch: bool | None, arguments: Mapping[str, Any]) -> Flo
     """Answer a recall with the arguments of the method, and count it."""
     request = Recall(**{part.name: arguments[part.name] for part in fields(Recall) if part.name in arguments})
     counted = view.config.touch if touch is None else touch
-    return recall.recall_and_touch(view.searcher, view.store, view.scope, request, touch=counted)
+    return recall.recall(view.searcher, view.store, view.scope, request, touch=counted)

@@ -1,4 +1,8 @@
-"""What a recall is asked for, and its conditions as filters."""
+"""`recall`, step by step: conditions, alpha, corrections, what the query names, the floor, one search, the result.
+
+First what a recall may be asked for, then how much meaning counts where nobody said, then the last resort, and at the
+end the flow itself with its steps in the order in which it takes them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,6 @@ from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
     TRUST,
     MemoryHit,
-    MemoryItem,
     MemoryResult,
     Screen,
     as_moment,
@@ -52,7 +55,7 @@ from twofold.ranking.fusion import (
 )
 from twofold.ranking.names import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
 from twofold.ranking.ranker import Floor
-from twofold.ranking.signals import Named, SignalRanker, Signals
+from twofold.ranking.signals import Named, Recency, SignalRanker, Signals
 from twofold.results import Explanation, Hit, Problem, SearchResult
 from twofold.text import says_something
 
@@ -83,23 +86,24 @@ class Recall:
     shelf: Shelf = "memory"
 
 
-def conditions(asked: Recall, config: MemoryConfig | None, lexicon: Lexicon | None = None) -> list[Node | None]:
+def conditions(request: Recall, config: MemoryConfig | None, lexicon: Lexicon | None = None) -> list[Node | None]:
     """What was asked for besides the query, as filters."""
-    trust = asked.min_trust or (config.min_trust if config else None)
-    types = _names(asked.types, "types")
+    if request.match not in ("any", "all"):
+        raise InvalidQuery(f"match must be 'any' or 'all', got {request.match!r}")
+    types = _names(request.types, "types") if request.types is not None else ()
+    trust = request.min_trust or (config.min_trust if config else None)
+    dated = request.since is not None or request.until is not None
     return [
         AnyOf("type", types) if types else None,
-        _tag_filter(asked.tags, asked.match, lexicon),
-        condition(asked.filter),
-        between("created", asked.since, asked.until),
+        None if request.tags is None else _tag_filter(request.tags, request.match, lexicon),
+        None if request.filter is None else condition(request.filter),
+        between("created", request.since, request.until) if dated else None,
         None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
     ]
 
 
-def _tag_filter(tags: Sequence[str] | str | None, match: str, lexicon: Lexicon | None) -> Node | None:
+def _tag_filter(tags: Sequence[str] | str, match: str, lexicon: Lexicon | None) -> Node | None:
     """One of the tags, or all of them, each in any spelling that the memories have."""
-    if match not in ("any", "all"):
-        raise InvalidQuery(f"match must be 'any' or 'all', got {match!r}")
     wanted = [_spellings(tag, lexicon) for tag in _names(tags, "tags")]
     if not wanted:
         return None
@@ -189,24 +193,24 @@ def _by_size(fusion: Any) -> bool:
     return bool(fusion == "weighted" or fusion == Weighted())
 
 
-def adaptive(fusion: Any, memories: int, to: Circumstances) -> Alpha:
+def adaptive(fusion: Any, memories: int, circumstances: Circumstances) -> Alpha:
     """What suits a collection like this."""
-    if adapts(fusion):
-        return Alpha(default_alpha(to), _reason(to))
-    if _by_size(fusion):
+    if not adapts(fusion):
+        if not _by_size(fusion):
+            return Alpha(None, "the weights of the fusion")
         value = next(alpha for size, alpha in _WEIGHTED if memories < size)
         return Alpha(value, f"adapted to {memories:,} memories")
-    return Alpha(None, "the weights of the fusion")
-
-
-def _reason(to: Circumstances) -> str:
-    if to.unknown_language > _MOSTLY:
-        return "the dense model doesn't know the collection's language"
-    if to.unknown_language:
-        return f"the dense model doesn't know the language of {to.unknown_language:.0%} of what is stored"
-    if to.code:
-        return f"{to.code:.0%} of what is stored is code" + (", and so is the query" if to.asked_in_code else "")
-    return "what measures best for `auto`, at any number of memories"
+    unknown, code = circumstances.unknown_language, circumstances.code
+    reason = "what measures best for `auto`, at any number of memories"
+    if unknown > _MOSTLY:
+        reason = "the dense model doesn't know the collection's language"
+    elif unknown:
+        reason = f"the dense model doesn't know the language of {unknown:.0%} of what is stored"
+    elif code:
+        reason = f"{code:.0%} of what is stored is code" + (
+            ", and so is the query" if circumstances.asked_in_code else ""
+        )
+    return Alpha(default_alpha(circumstances), reason)
 
 
 def score_floor(alpha: Alpha, memories: int, *, unknown_language: float = 0.0, corrected: float = 0.0) -> Floor | None:
@@ -239,24 +243,24 @@ def share_corrected(query: str, meant: Mapping[str, str], stem: Stemmer) -> floa
 
 # --- The last resort: the query as it stands, looked for in the texts ---
 
-_PAGE = 256
+_PAGE_SIZE = 256
 
 
-def search(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow[SearchResult]:
+def search_as_substring(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow[SearchResult]:
     """Every memory that contains the query, the newest first; what was found before, if there is none."""
     wanted = fold(query.text.strip())
     rows: list[Stored] = []
     offset: Any = None
     while True:
-        points, offset = yield from calls.scroll(ready.collection, where, limit=_PAGE, offset=offset)
+        points, offset = yield from calls.scroll(ready.collection, where, limit=_PAGE_SIZE, offset=offset)
         rows += [stored for stored in map(from_point, points) if wanted in fold(stored.text)]
         if offset is None:
             break
     if not rows:
         return found
     rows.sort(key=lambda stored: str(stored.metadata.get("updated", "")), reverse=True)
-    wrong = {stored.id: damage(stored) for stored in rows}
-    fit = [stored for stored in rows if wrong[stored.id] is None][query.offset : query.need]
+    damages = {stored.id: damage(stored) for stored in rows}
+    fit = [stored for stored in rows if damages[stored.id] is None][query.offset : query.need]
     why = Explanation("text", None, None, 0.0, None, None, 0.0, (), 1.0) if query.explain else None
     reason = "no word matched, so the query was looked for as a part of the texts"
     return replace(
@@ -264,118 +268,129 @@ def search(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow
         mode="text",
         hits=tuple(Hit(stored.id, stored.text, 1.0, 1.0, stored.metadata, why) for stored in fit),
         degraded="; ".join(filter(None, [found.degraded, reason])),
-        problems=tuple(Problem(identity, said) for identity, said in wrong.items() if said is not None),
+        problems=tuple(Problem(identity, said) for identity, said in damages.items() if said is not None),
     )
 
 
-# --- `recall`: what the query names, what it may mean, one search with all signals, and what to note about it ---
+# --- `recall` ---
 
 log = logging.getLogger("twofold.memory")
 
-_ALONE = 0.9
-_MISTYPED = 0.8
+# Where a user has less than this share of the rows, the others' words distort how rare theirs are.
+_OWN_SHARE = 0.9
+_MISTYPED_WEIGHT = 0.8
 # Fewer memories than the root of their number have it: the lexical leg alone might miss them. What is common is found.
-_RARE = 0.5
-_COMMON = 0.3
+_RARE_WEIGHT = 0.5
+_COMMON_WEIGHT = 0.3
 
 
-def recall(searcher: Searcher, store: MemoryStore, scope: Scope, asked: Recall) -> Flow[MemoryResult]:
-    """Answer a recall."""
+def recall(
+    searcher: Searcher, store: MemoryStore, scope: Scope, request: Recall, *, touch: bool = False
+) -> Flow[MemoryResult]:
+    """Answer a recall, and count it for what it found if `touch` says so."""
     began = time.perf_counter()
-    config = store.config
-    reasons: list[str] = []
-    check_text(asked.query)
-    known = yield from _known(searcher, store, scope, reasons)
-    learned = known.learned if asked.learned else None
-    where = scope.where((asked.shelf,), *conditions(asked, config, known.lexicon))
-    to = yield from searcher.circumstances(asked.query, scope.where((asked.shelf,)))
-    chosen = _alpha(asked, config, learned, known, searcher.tuned, to)
-    meant = yield from _meant(asked, known, searcher, config, scope, reasons)
-    signals = _read(asked, known, meant, config, learned, reasons)
-    screen = Screen()
-    watched = log.isEnabledFor(logging.INFO)
-    query = _query(asked, store, where, chosen)
+    config, reasons = store.config, list[str]()
+    check_text(request.query)
+    vocabulary = yield from _vocabulary(searcher, store, scope, reasons)
+    learned = vocabulary.learned if request.learned else None
+    shelf = scope.where((request.shelf,))
+    where = scope.where((request.shelf,), *conditions(request, config, vocabulary.lexicon))
+    circumstances = yield from searcher.circumstances(request.query, shelf)
+    fusion = config.fusion if request.fusion is None else request.fusion
+    alpha = _alpha(request, config, fusion, learned, vocabulary, searcher.tuned, circumstances)
+    corrected = yield from _corrections(request, vocabulary, searcher, config, scope, reasons)
+    signals = _signals(request, vocabulary, corrected, config, learned, reasons)
+    floor = None
+    if has_floor(config, searcher.ready, fusion):
+        floor = _floor(request.query, alpha, vocabulary, signals, circumstances, corrected, stemmer(searcher.ready))
+    screen, watched = Screen(), log.isEnabledFor(logging.INFO)
+    query = _query(request, store, where, alpha)
     query = replace(
         query,
-        explain=asked.explain or watched,
-        ranker=SignalRanker(
-            query.ranker.fusion,
-            query.config.min_score,
-            signals=signals,
-            default_floor=_floor(asked, chosen, known, signals, to, searcher.ready, config, meant),
-            damage=screen,
-        ),
-        hint=" ".join(meant.values()),
-        names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE),
+        explain=request.explain or watched,
+        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, floor, screen),
+        hint=" ".join(corrected.values()),
+        names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
         hidden_fields=("words",),
-        idf_corpus=scope.where((asked.shelf,)) if _crowded(known) else None,
+        idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.memories + vocabulary.others) else None,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
     outcome = yield from searcher.search(query)
     found = outcome.result
     if query.text and query.k and not outcome.ranked and config.text_fallback:
-        found = yield from search(searcher.ready, query, where, found)
-    memories = [screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata)) for hit in found]
+        found = yield from search_as_substring(searcher.ready, query, where, found)
     found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
-    result = _result(found, memories, asked, chosen, signals.named, meant)
+    result = _result(found, screen, request, alpha, signals.named, corrected)
     if watched:
         _log(outcome.legs, result, time.perf_counter() - began)
+    if touch and result.hits:
+        store.touched(scope.user, [hit.id for hit in result.hits])
     return result
 
 
-def recall_and_touch(
-    searcher: Searcher, store: MemoryStore, scope: Scope, asked: Recall, *, touch: bool
-) -> Flow[MemoryResult]:
-    """Answer a recall, and count it for what it found."""
-    result = yield from recall(searcher, store, scope, asked)
-    if touch and len(result):
-        store.touched(scope.user, result.ids)
-    return result
-
-
-def _query(asked: Recall, store: MemoryStore, where: Node, chosen: Alpha) -> Query:
-    overrides = {
-        "alpha": chosen.value,
-        "fusion": asked.fusion,
-        "depth": asked.depth,
-        "min_score": asked.min_score,
-    }
-    k = store.config.k if asked.k is None else asked.k
-    text = asked.query
-    if isinstance(text, str) and not says_something(text):
-        text = ""  # to a model "!" is as near to one text as to another
-    return check_query(
-        text, k=k, offset=asked.offset, where=where, config=store.search, overrides=overrides, explain=False
-    )
-
-
-def _known(searcher: Searcher, store: MemoryStore, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
+def _vocabulary(searcher: Searcher, store: MemoryStore, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
     """What the memories have. An engine that can't tell may still find them."""
     try:
         return (yield from store.vocabulary(searcher, scope))
     except EngineUnavailable:
         raise
     except EngineError as error:
-        _note(f"the tags and words there are could not be read: {error}", reasons)
+        _degraded(f"the tags and words there are could not be read: {error}", reasons)
         return Vocabulary(Lexicon(stemmer(searcher.ready)), Words(), 0, 0, ())
 
 
-def _meant(
-    asked: Recall, known: Vocabulary, searcher: Searcher, config: MemoryConfig, scope: Scope, reasons: list[str]
+def _degraded(reason: str, reasons: list[str]) -> None:
+    reasons.append(reason)
+    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
+
+
+def _alpha(
+    request: Recall,
+    config: MemoryConfig,
+    fusion: Any,
+    learned: Learned | None,
+    vocabulary: Vocabulary,
+    tuned: Strategy | None,
+    circumstances: Circumstances,
+) -> Alpha:
+    """How much meaning counts in this recall."""
+    if request.alpha is not None:
+        shares(request.alpha)
+        return Alpha(request.alpha, "given with the call")
+    if config.alpha is not None:
+        return Alpha(config.alpha, config.alpha_reason)
+    if learned is not None and learnable(fusion) and fusion_name(fusion) == learned.fusion:
+        return Alpha(learned.alpha, learned.reason)
+    if tuned is not None and adapts(fusion):
+        return Alpha(None, "tuned on pairs for this collection")
+    return adaptive(fusion, vocabulary.memories, circumstances)
+
+
+def _corrections(
+    request: Recall,
+    vocabulary: Vocabulary,
+    searcher: Searcher,
+    config: MemoryConfig,
+    scope: Scope,
+    reasons: list[str],
 ) -> Flow[dict[str, str]]:
     """What words that no memory has may mean."""
-    if not config.typos or asked.shelf != "memory":
+    if not config.typos or request.shelf != "memory":
         return {}
     try:
-        meant = corrections(asked.query, known.words, stemmer(searcher.ready))
+        found = corrections(request.query, vocabulary.words, stemmer(searcher.ready))
     except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
-        _unread(error, reasons)
+        _degraded(_incomparable(error), reasons)
         return {}
-    there = (yield from _there(searcher.ready, scope, list(meant))) if meant else set()
-    return {word: other for word, other in meant.items() if word not in there}
+    there = (yield from _words_there(searcher.ready, scope, list(found))) if found else set()
+    return {word: other for word, other in found.items() if word not in there}
 
 
-def _there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
+def _incomparable(error: Exception) -> str:
+    return f"the query's words could not be compared with tags: {type(error).__name__}: {error}"
+
+
+def _words_there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
     """Which words some memory has after all: of a long text not every word is kept for comparing."""
     if not isinstance(ready.sparse, BM25):  # a model that knows related words finds something for every word
         return set()
@@ -388,56 +403,47 @@ def _there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
     return {word for word, points in zip(words, found, strict=True) if points}
 
 
-def _read(
-    asked: Recall,
-    known: Vocabulary,
-    meant: Mapping[str, str],
+def _signals(
+    request: Recall,
+    vocabulary: Vocabulary,
+    corrected: Mapping[str, str],
     config: MemoryConfig,
     learned: Learned | None,
     reasons: list[str],
 ) -> Signals:
     """What the query names, and how the signals count."""
-    on = asked.signals and not _meaning_only(asked, config)
+    # An alpha of 1 is pure vector search: the order of the cosines, and nothing else.
+    meaning_only = (config.alpha if request.alpha is None else request.alpha) == 1
+    on = request.signals and not meaning_only
     named: tuple[Named, ...] = ()
     try:
-        if on and asked.tags is None and config.tag_weight:
-            named = _named(asked.query, meant, known)
+        if on and request.tags is None and config.tag_weight:
+            named = _named(request.query, corrected, vocabulary)
     except Exception as error:  # as above
-        _unread(error, reasons)
-    return build_signals(config, learned, named, on=on, typed=asked.alpha is None)
+        _degraded(_incomparable(error), reasons)
+    return build_signals(config, learned, named, on=on, typed=request.alpha is None)
 
 
-def _meaning_only(asked: Recall, config: MemoryConfig) -> bool:
-    """Somebody asked for pure vector search. That is the order of the cosines, and nothing else."""
-    return (config.alpha if asked.alpha is None else asked.alpha) == 1
-
-
-def _named(query: str, meant: Mapping[str, str], known: Vocabulary) -> tuple[Named, ...]:
+def _named(query: str, corrected: Mapping[str, str], vocabulary: Vocabulary) -> tuple[Named, ...]:
     """What the query names, and at less weight what it would name without its slips."""
-    named = match_tags(query, known.lexicon, known.memories)
-    if not meant:
+    named = match_tags(query, vocabulary.lexicon, vocabulary.memories)
+    if not corrected:
         return named
-    corrected = " ".join(meant.get(word, word) for word in terms(query))
+    right = " ".join(corrected.get(word, word) for word in terms(query))
     seen = {each.matches for each in named}
-    more = [each for each in match_tags(corrected, known.lexicon, known.memories) if each.matches not in seen]
-    return (*named, *(replace(each, weight=_MISTYPED * each.weight) for each in more))
-
-
-def _unread(error: Exception, reasons: list[str]) -> None:
-    _note(f"the query's words could not be compared with tags: {type(error).__name__}: {error}", reasons)
-
-
-def _note(reason: str, reasons: list[str]) -> None:
-    reasons.append(reason)
-    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
+    more = [each for each in match_tags(right, vocabulary.lexicon, vocabulary.memories) if each.matches not in seen]
+    return (*named, *(replace(each, weight=_MISTYPED_WEIGHT * each.weight) for each in more))
 
 
 def build_signals(
     config: MemoryConfig, learned: Learned | None, named: tuple[Named, ...], *, on: bool = True, typed: bool = True
 ) -> Signals:
-    """The signals as configured, or all of them neutral."""
-    now = _this_minute()
-    age = config.age
+    """The signals as configured, or all of them neutral.
+
+    Now is the end of this minute, before which everything was written: within it ages are the same, and told once.
+    """
+    now = datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(minutes=1)
+    age = Recency(config.recency, config.recency_decay, config.recency_share)
     if not on:
         neutral = replace(age, decay=0.0)
         return Signals(now, tag_weight=0.0, recency=neutral, popularity=0.0, importance=0.0, pinned=0.0)
@@ -457,105 +463,84 @@ def build_signals(
     )
 
 
-def _this_minute() -> datetime:
-    """The end of it, before which everything was written. Within a minute ages are the same, and told once."""
-    return datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(minutes=1)
-
-
-def _floor(
-    asked: Recall,
-    chosen: Alpha,
-    known: Vocabulary,
-    signals: Signals,
-    to: Circumstances,
-    ready: Ready,
-    config: MemoryConfig,
-    meant: Mapping[str, str],
-) -> Floor | None:
-    if not has_floor(config, ready, _fusion(asked, config)):
-        return None
-    corrected = share_corrected(asked.query, meant, stemmer(ready))
-    least = score_floor(chosen, known.memories, unknown_language=to.unknown_language, corrected=corrected)
-    if least is None or chosen.value is None:
-        return None
-    return replace(least, score=least.score + (1 - chosen.value) * _in_common(asked.query, signals, stemmer(ready)))
-
-
-def _in_common(query: str, signals: Signals, stem: Stemmer) -> float:
-    """What is gained by having what many memories have, as far as the query is about something else.
-
-    "rules of chess" names the memories of the type `rule`, and isn't about any of them.
-    """
-    common = [named for named in signals.named if named.weight < _COMMON]
-    if not common:
-        return 0.0
-    asked = {found for word in split(query) if (found := stem(word)) is not None}
-    named = {stem(word) for each in signals.named for word in split(str(each.matches[0].value))}
-    elsewhere = len(asked - named) / max(1, len(asked))
-    return elsewhere * signals.tag_share * sum(each.weight for each in common) / len(signals.named)
-
-
 def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
-    """A floor is wanted, and it was measured for this model and fusion; for which alphas, `alphas.floor` knows."""
+    """A floor is wanted, and it was measured for this model and fusion; for which alphas, `score_floor` knows."""
     measured = not config.type_alpha and ready.dense.name == models.BUNDLED and adapts(fusion)
     return config.min_score == "auto" and measured
 
 
-def _fusion(asked: Recall, config: MemoryConfig) -> Any:
-    return config.fusion if asked.fusion is None else asked.fusion
+def _floor(
+    query: str,
+    alpha: Alpha,
+    vocabulary: Vocabulary,
+    signals: Signals,
+    circumstances: Circumstances,
+    corrected: Mapping[str, str],
+    stem: Stemmer,
+) -> Floor | None:
+    """What off-topic queries stay under, higher by what is gained from names that many memories have."""
+    share = share_corrected(query, corrected, stem) if corrected else 0.0
+    unknown = circumstances.unknown_language
+    least = score_floor(alpha, vocabulary.memories, unknown_language=unknown, corrected=share)
+    if least is None or alpha.value is None:
+        return None
+    common = [named for named in signals.named if named.weight < _COMMON_WEIGHT]
+    if not common:
+        return least
+    # "rules of chess" names the memories of the type `rule`, and isn't about any of them: what they gain by that
+    # doesn't count, as far as the query is about something else.
+    words = {found for word in split(query) if (found := stem(word)) is not None}
+    named = {stem(word) for each in signals.named for word in split(str(each.matches[0].value))}
+    elsewhere = len(words - named) / max(1, len(words))
+    gained = elsewhere * signals.tag_share * sum(each.weight for each in common) / len(signals.named)
+    return replace(least, score=least.score + (1 - alpha.value) * gained)
 
 
-def _crowded(known: Vocabulary) -> bool:
-    """Others have enough rows here to distort how rare this user's words are."""
-    return known.memories < _ALONE * (known.memories + known.others)
-
-
-def _alpha(
-    asked: Recall,
-    config: MemoryConfig,
-    learned: Learned | None,
-    known: Vocabulary,
-    tuned: Strategy | None,
-    to: Circumstances,
-) -> Alpha:
-    """How much meaning counts in this recall."""
-    if asked.alpha is not None:
-        shares(asked.alpha)
-        return Alpha(asked.alpha, "given with the call")
-    if config.alpha is not None:
-        return Alpha(config.alpha, config.alpha_reason)
-    fusion = _fusion(asked, config)
-    if learned is not None and learnable(fusion) and fusion_name(fusion) == learned.fusion:
-        return Alpha(learned.alpha, learned.reason)
-    if tuned is not None and adapts(fusion):
-        return Alpha(None, "tuned on pairs for this collection")
-    return adaptive(fusion, known.memories, to)
+def _query(request: Recall, store: MemoryStore, where: Node, alpha: Alpha) -> Query:
+    overrides = {
+        "alpha": alpha.value,
+        "fusion": request.fusion,
+        "depth": request.depth,
+        "min_score": request.min_score,
+    }
+    k = store.config.k if request.k is None else request.k
+    text = request.query if says_something(request.query) else ""  # to a model "!" is as near to one text as to another
+    return check_query(
+        text,
+        k=k,
+        offset=request.offset,
+        where=where,
+        config=store.search,
+        overrides=overrides,
+        explain=False,
+        whole_corpus=True,
+    )
 
 
 def _result(
     found: SearchResult,
-    memories: Sequence[MemoryItem],
-    asked: Recall,
-    chosen: Alpha,
+    screen: Screen,
+    request: Recall,
+    alpha: Alpha,
     named: tuple[Named, ...],
-    meant: dict[str, str],
+    corrected: dict[str, str],
 ) -> MemoryResult:
+    hits = []
+    for hit in found.hits:
+        memory = screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata))
+        why = replace(hit.explanation, alpha_reason=alpha.reason) if request.explain and hit.explanation else None
+        hits.append(MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory))
     return MemoryResult(
-        hits=tuple(_hit(hit, memory, asked.explain, chosen) for hit, memory in zip(found, memories, strict=True)),
+        hits=tuple(hits),
         mode=found.mode,
         degraded=found.degraded,
         query=found.query,
         problems=found.problems,
-        alpha=chosen.value,
-        alpha_reason=chosen.reason,
+        alpha=alpha.value,
+        alpha_reason=alpha.reason,
         tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),
-        corrections=meant,
+        corrections=corrected,
     )
-
-
-def _hit(hit: Hit, memory: MemoryItem, explain: bool, chosen: Alpha) -> MemoryHit:
-    why = replace(hit.explanation, alpha_reason=chosen.reason) if explain and hit.explanation else None
-    return MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory)
 
 
 def _log(legs: Sequence[Leg], result: MemoryResult, seconds: float) -> None:

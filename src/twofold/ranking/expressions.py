@@ -106,13 +106,3 @@ class DbsfFusion:
 
 
 EngineFusion: TypeAlias = RrfFusion | DbsfFusion | Formula
-
-
-def total(*terms: Expression) -> Sum:
-    """All of them added up."""
-    return Sum(terms)
-
-
-def product(*factors: Expression) -> Product:
-    """All of them multiplied."""
-    return Product(factors)

@@ -23,10 +23,10 @@ from twofold.ranking.expressions import (
     Expression,
     Formula,
     LegScore,
+    Product,
     Ramp,
     RrfFusion,
-    product,
-    total,
+    Sum,
 )
 
 # --- What the legs found, and the order of what has one score ---
@@ -193,18 +193,10 @@ class Strategy(ABC):
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
         return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 
-    def best(self, legs: Sequence[LegName]) -> float:
-        """The best score that these legs can give together."""
-        return self.ceiling() * sum(self.weight(leg) for leg in legs)
-
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """A final score as a share, 0 to 1, of the best that these legs could give."""
-        return share(score, self.best(legs))
-
-
-def share(score: float, best: float) -> float:
-    """A score as a share, 0 to 1, of the best that there could be."""
-    return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
+        """A final score as a share, 0 to 1, of the best that these legs can give together."""
+        best = self.ceiling() * sum(self.weight(leg) for leg in legs)
+        return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
 
 
 # --- The strategies, each with its formula ---
@@ -405,14 +397,14 @@ def _lowest(scores: Sequence[float]) -> float:
 @lru_cache(maxsize=256)
 def _auto_formula(fusion: Auto, legs: tuple[LegName, ...], terms: int) -> Formula:
     dense, lexical = auto_parts(fusion, legs, terms)
-    expression = total(product(fusion.weight("dense"), dense), product(fusion.weight("lexical"), lexical))
+    expression = Sum((Product((fusion.weight("dense"), dense)), Product((fusion.weight("lexical"), lexical))))
     return Formula(expression, missing_scores(fusion, legs))
 
 
 def auto_parts(fusion: Auto, legs: tuple[LegName, ...], terms: int) -> tuple[Expression, Expression]:
     """What `Auto.normalise` computes for (meaning, words), before weights, in a formula over these legs."""
     dense = Ramp(_greatest(legs, "dense"), zero=fusion.background or 0.0)
-    return dense, product(1 / fusion.full(terms), _greatest(legs, "lexical"))
+    return dense, Product((1 / fusion.full(terms), _greatest(legs, "lexical")))
 
 
 def missing_scores(fusion: Auto, legs: tuple[LegName, ...]) -> tuple[float, ...]:
@@ -426,7 +418,7 @@ def _greatest(legs: tuple[LegName, ...], name: LegName) -> Expression:
     if len(scores) == 1:
         return scores[0]
     one, other = scores
-    return product(0.5, total(one, other, Absolute(total(one, product(-1.0, other)))))
+    return Product((0.5, Sum((one, other, Absolute(Sum((one, Product((-1.0, other)))))))))
 
 
 # --- The strategies by name ---

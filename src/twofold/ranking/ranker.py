@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from twofold.ranking.expressions import EngineFusion
-from twofold.ranking.fusion import Leg, LegName, Strategy, settle, share
+from twofold.ranking.fusion import Leg, LegName, Strategy, settle
 from twofold.results import Explanation, Mode
 
 
@@ -162,8 +162,8 @@ class PlainRanker:
         return None
 
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """The score as a share of the best that these legs can give together."""
-        return share(score, self.fusion.best(legs))
+        """The score as a share of the best that the fusion can give."""
+        return self.fusion.relevance(score, legs)
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
         """Scores and ranks of both legs, and what each of them adds."""

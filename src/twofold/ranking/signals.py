@@ -14,7 +14,6 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from twofold.documents import iso
 from twofold.filters import AnyOf, Either, Equals
 from twofold.ranking.expressions import (
     Absolute,
@@ -27,8 +26,7 @@ from twofold.ranking.expressions import (
     Product,
     Quotient,
     Ramp,
-    product,
-    total,
+    Sum,
 )
 from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, auto_parts, missing_scores
 from twofold.ranking.ranker import Candidate, Floor, PlainRanker, StoredDocument, in_leg_order, in_order, places_of
@@ -271,15 +269,15 @@ _PINNED = Holds(Equals("pinned", True))
 
 def signal_formula(fusion: Auto, legs: tuple[LegName, ...], terms: int, signals: Signals, tag_weight: float) -> Formula:
     """What `Signals.weigh` makes of the fusion `auto`, whose background is known."""
-    now, recency = iso(signals.now), signals.recency
+    now, recency = signals.now.isoformat(), signals.recency
     score: Expression = _weighted_legs(fusion, legs, terms, tuple(signals.type_alpha.items()))
     if signals.named:
-        score = total(score, product(tag_weight / len(signals.named), _tag_share(signals.named)))
+        score = Sum((score, Product((tag_weight / len(signals.named), _tag_share(signals.named)))))
     weights = tuple(signals.type_weights.items())
-    score = product(score, _factors(recency, now, signals.popularity, signals.importance, signals.pinned, weights))
+    score = Product((score, _factors(recency, now, signals.popularity, signals.importance, signals.pinned, weights)))
     if recency.active and recency.mode == "blend":
         fresh = _unless_pinned(_freshness(recency, now), 1.0)
-        score = total(score, product(recency.share * sum(fusion.weights), fresh))
+        score = Sum((score, Product((recency.share * sum(fusion.weights), fresh))))
     return Formula(score, missing_scores(fusion, legs))
 
 
@@ -292,12 +290,12 @@ def _weighted_legs(
     both, alphas = sum(fusion.weights), dict(type_alpha) if 0 < fusion.alpha < 1 else {}
     meaning = _by_type(fusion.weight("dense"), {kind: both * alpha for kind, alpha in alphas.items()})
     words = _by_type(fusion.weight("lexical"), {kind: both * (1 - alpha) for kind, alpha in alphas.items()})
-    return total(product(meaning, dense), product(words, lexical))
+    return Sum((Product((meaning, dense)), Product((words, lexical))))
 
 
 def _tag_share(named: Sequence[Named]) -> Expression:
     """The weights of what a memory has of what the query names, added up."""
-    return total(*(product(each.weight, _has_one_of(each.matches)) for each in named))
+    return Sum(tuple(Product((each.weight, _has_one_of(each.matches))) for each in named))
 
 
 def _has_one_of(matches: Sequence[Match]) -> Holds:
@@ -321,19 +319,19 @@ def _factors(
     """The product of all factors but those that are 1 for every memory."""
     factors: list[Expression] = []
     if recency.active and recency.mode != "blend":  # age and being pinned in one: what is pinned doesn't age
-        aged = total(recency.kept, product(1 - recency.kept, _freshness(recency, now)))
+        aged = Sum((recency.kept, Product((1 - recency.kept, _freshness(recency, now)))))
         factors.append(_unless_pinned(aged, 1 + pinned))
     else:
         factors += [recency.kept] if recency.active else []
         factors += [_unless_pinned(1.0, 1 + pinned)] if pinned else []
     if popularity:  # with one look at the count; a damaged one must not divide by 0
-        count = total(Absolute(FieldValue("access_count", 0.0)), _HALFWAY_ACCESS_COUNT)
-        factors.append(total(1 + popularity, Quotient(-_HALFWAY_ACCESS_COUNT * popularity, count)))
+        count = Sum((Absolute(FieldValue("access_count", 0.0)), _HALFWAY_ACCESS_COUNT))
+        factors.append(Sum((1 + popularity, Quotient(-_HALFWAY_ACCESS_COUNT * popularity, count))))
     if importance:  # from 0 to 1 as it is; a damaged one must not make the score infinite
-        factors.append(total(1 - importance, product(2 * importance, Ramp(FieldValue("importance", 0.5), zero=0.0))))
+        factors.append(Sum((1 - importance, Product((2 * importance, Ramp(FieldValue("importance", 0.5), zero=0.0))))))
     if type_weights:
         factors.append(_by_type(1.0, dict(type_weights)))
-    return product(*(factors or [1.0]))
+    return Product(tuple(factors or [1.0]))
 
 
 def _freshness(recency: Recency, now: str) -> Freshness:
@@ -342,14 +340,14 @@ def _freshness(recency: Recency, now: str) -> Freshness:
 
 def _unless_pinned(value: Expression, pinned: float) -> Expression:
     """A value, and another for what is pinned."""
-    return total(value, product(_PINNED, total(pinned, product(-1.0, value))))
+    return Sum((value, Product((_PINNED, Sum((pinned, Product((-1.0, value))))))))
 
 
 def _by_type(usual: float, own: Mapping[str, float]) -> Expression:
     """A number that is another for some types."""
     if not own:
         return usual
-    return total(usual, *(product(other - usual, Holds(Equals("type", kind))) for kind, other in own.items()))
+    return Sum((usual, *(Product((other - usual, Holds(Equals("type", kind)))) for kind, other in own.items())))
 
 
 # --- The ranker of a memory ---
@@ -409,8 +407,9 @@ class SignalRanker(PlainRanker):
 
     def floor(self, mode: Mode) -> Floor | None:
         """The score that was asked for, or the floor that was measured for both legs together."""
-        asked = super().floor(mode)
-        return self.default_floor if asked is None and mode == "hybrid" else asked
+        if self.min_score is not None:
+            return Floor(self.min_score)
+        return self.default_floor if mode == "hybrid" else None
 
     def screen(self, row: StoredDocument) -> str | None:
         """What is wrong with a row."""
