@@ -7,12 +7,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from qdrant_client import models
 
 from tests.memory.scenarios import Store, texts
 from tests.memory.test_nothing_relevant import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
 from twofold import Memory, MemoryConfig
 from twofold.engine.edge import EdgeConnection
+from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
+from twofold.filters import HasPoint
 from twofold.flow import Call
 from twofold.memory.recall import build_signals
 
@@ -27,9 +28,9 @@ def own() -> Iterator[Memory]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[models.QueryRequest]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[EngineQuery]]:
     """The searches that a store of one's own is asked for."""
-    batches: list[Sequence[models.QueryRequest]] = []
+    batches: list[Sequence[EngineQuery]] = []
     real = EdgeConnection.call
 
     def watched(self: EdgeConnection, call: Call) -> Any:
@@ -62,20 +63,18 @@ async def test_awaiting_changes_nothing_about_it(own: Memory) -> None:
 
 @pytest.mark.parametrize("query", [*IN_OTHER_WORDS, *OFF_TOPIC])
 def test_what_scores_low_is_looked_at_once_more_and_nothing_brings_its_vector(
-    own: Memory, asked: list[Sequence[models.QueryRequest]], query: str
+    own: Memory, asked: list[Sequence[EngineQuery]], query: str
 ) -> None:
     own.recall(query)
     first, *more = (request for batch in asked for request in batch)
-    assert first.prefetch
-    assert not any(request.with_vector for request in (first, *more))
+    assert isinstance(first, FusedQuery)
+    assert not any(request.with_dense for request in (first, *more))
     assert len(more) <= 1
     for request in more:
-        assert isinstance(request.filter, models.Filter)
-        assert isinstance(request.filter.must, list)
-        [among] = request.filter.must
-        assert isinstance(among, models.HasIdCondition)
-        assert 0 < len(among.has_id) <= len(MEMORIES)
-        assert request.limit == len(among.has_id)
+        assert isinstance(request, VectorQuery)
+        assert isinstance(request.filter, HasPoint)
+        assert 0 < len(request.filter.ids) <= len(MEMORIES)
+        assert request.limit == len(request.filter.ids)
 
 
 def test_ages_are_told_once_a_minute_and_nothing_is_younger_than_new() -> None:
