@@ -16,7 +16,7 @@ CLASSES: tuple[type, ...] = (HybridIndex, Memory, Tool)
 
 def methods(owner: type) -> dict[str, Callable[..., Any]]:
     """The public methods of a class, those of its instances and of the class itself."""
-    found = {}
+    found: dict[str, Callable[..., Any]] = {}
     for name in dir(owner):
         member = inspect.getattr_static(owner, name)
         function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
