@@ -139,6 +139,11 @@ class Ready:
     """Why documents can't be added, None if they can."""
 
     @cached_property
+    def has_bundled_model(self) -> bool:
+        """The model for meaning is the one that comes with Twofold, for which thresholds were measured."""
+        return self.dense.name == BUNDLED
+
+    @cached_property
     def language_known(self) -> bool:
         """The dense model knows the language that the lexical leg was set to."""
         known = self.dense.languages

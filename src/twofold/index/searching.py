@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from twofold.documents import point_id
-from twofold.encoders.base import Vectors
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, Found, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
@@ -437,7 +436,7 @@ def _units(ready: Ready, ids: Sequence[str]) -> Flow[Numbers]:
     return np.array(rows, dtype=np.float64).reshape(len(points), ready.dim)
 
 
-def _unit(vector: Vectors | Sequence[float]) -> Numbers:
+def _unit(vector: npt.ArrayLike) -> Numbers:
     array = np.asarray(vector, dtype=np.float64)
     length = float(np.linalg.norm(array))
     return array / length if length else array

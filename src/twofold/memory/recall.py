@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-from twofold.encoders import models
-from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.layout import Stored, from_point
@@ -396,7 +394,7 @@ def _words_there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[s
         return set()
     embed, where = ready.sparse.embed_query, scope.where(("memory",))
     try:
-        vectors: list[Sparse] = yield Work(lambda: [embed(word) for word in words])
+        vectors: list[Any] = yield Work(lambda: [embed(word) for word in words])
     except Exception:  # the search will meet it too, and report it
         return set()
     found = yield from calls.query(ready.collection, [VectorQuery(vector, 1, where) for vector in vectors])
@@ -465,7 +463,7 @@ def build_signals(
 
 def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
     """A floor is wanted, and it was measured for this model and fusion; for which alphas, `score_floor` knows."""
-    measured = not config.type_alpha and ready.dense.name == models.BUNDLED and adapts(fusion)
+    measured = not config.type_alpha and ready.has_bundled_model and adapts(fusion)
     return config.min_score == "auto" and measured
 
 
