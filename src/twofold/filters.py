@@ -1,4 +1,4 @@
-"""A filter, understood: a small tree of frozen values, free of any engine."""
+"""Filters: a small tree of frozen values, free of any engine, and the dict language that it is written in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twofold.documents import point_id
 from twofold.errors import FilterError
 from twofold.text import find_surrogate
 
-# --- A filter, understood: a small tree of frozen values, free of any engine ---
+# --- The tree ---
 
 Scalar: TypeAlias = str | int | float | bool
 

@@ -83,7 +83,7 @@ def test_fitting_shows_what_tuning_and_calibrating_bring(
     cached: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.setattr(tuning, "ENOUGH", 3)
+    monkeypatch.setattr(tuning, "TEXTS_NEEDED", 3)
     model = HashEmbedding(models.BUNDLED_DIM)
     monkeypatch.setattr(fitting, "_model", lambda: model)
     fitting.main(["--data", "data"])

@@ -7,12 +7,12 @@ import random
 import pytest
 
 from twofold.ranking.fusion import Auto, Leg, Rrf
-from twofold.ranking.tuning import Asked, candidates, choose, describe, restore
+from twofold.ranking.tuning import JudgedQuery, candidates, choose, describe, restore
 
 DEFAULT = Auto(background=0.2)
 
 
-def _asked(good_leg: str, count: int, noise: float, seed: int = 0) -> list[Asked]:
+def _asked(good_leg: str, count: int, noise: float, seed: int = 0) -> list[JudgedQuery]:
     """Queries whose answer one leg ranks first, while the other ranks it anywhere."""
     rng = random.Random(seed)
     made = []
@@ -27,7 +27,7 @@ def _asked(good_leg: str, count: int, noise: float, seed: int = 0) -> list[Asked
             Leg("dense", sorted(scores["dense"], key=lambda hit: -hit[1])),
             Leg("lexical", sorted([(i, 20 * s) for i, s in scores["lexical"]], key=lambda hit: -hit[1]), terms=3),
         )
-        made.append(Asked(legs, frozenset({ids[0]})))
+        made.append(JudgedQuery(legs, frozenset({ids[0]})))
     return made
 
 
@@ -40,7 +40,7 @@ def test_it_leans_on_the_leg_that_knows(good: str, lower: float, upper: float) -
     assert found.sure >= 0.9
 
 
-def _first_in_one(number: int) -> Asked:
+def _first_in_one(number: int) -> JudgedQuery:
     """The answer is first in one leg and twelfth in the other; what is fifth in both has better scores in sum."""
     answer, rival = f"{number}-answer", f"{number}-rival"
     first, fifth, twelfth = 0, 4, 11
@@ -57,7 +57,7 @@ def _first_in_one(number: int) -> Asked:
     }
     steps = [0.9 - 0.001 * place - (0.5 if place > fifth else 0.0) for place in range(12)]
     dense, lexical = (list(zip(ids[better], steps, strict=True)) for better in (number % 2 == 0, number % 2 == 1))
-    return Asked((Leg("dense", dense), Leg("lexical", [(i, 20 * s) for i, s in lexical])), frozenset({answer}))
+    return JudgedQuery((Leg("dense", dense), Leg("lexical", [(i, 20 * s) for i, s in lexical])), frozenset({answer}))
 
 
 def test_the_k_of_rrf_is_found() -> None:
@@ -69,7 +69,7 @@ def test_the_k_of_rrf_is_found() -> None:
 
 def test_where_nothing_is_better_the_default_stays() -> None:
     same = tuple(Leg(name, [("a", 0.9), ("b", 0.1)]) for name in ("dense", "lexical"))
-    found = choose([Asked(same, frozenset({"a"}))] * 40, DEFAULT)
+    found = choose([JudgedQuery(same, frozenset({"a"}))] * 40, DEFAULT)
     assert not found.changed
     assert found.fusion == DEFAULT
     assert "the default stays" in str(found)

@@ -127,7 +127,7 @@ class Ready:
     schema: Schema
     engine: Capabilities
     indexes: PayloadIndexes
-    nature: Sampler
+    sampler: Sampler
     no_dense: str | None
     """Why the dense leg can't be used, None if it can."""
     no_lexical: str | None
@@ -320,7 +320,7 @@ def _check(
         schema=schema,
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
-        nature=Sampler(collection, dense.languages),
+        sampler=Sampler(collection, dense.languages),
         corpus_idf=schema.idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",

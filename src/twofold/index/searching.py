@@ -141,10 +141,10 @@ class Searcher:
         ready, calibration = self.ready, self.calibration
         background = ready.dense.background  # of unrelated texts: measured for the model, calibrated, or seen here
         if background is None and not ready.no_dense:
-            background = calibration.background if calibration else (yield from ready.nature.background())
+            background = calibration.background if calibration else (yield from ready.sampler.background())
         if weights_given:
             return Circumstances(background=background)
-        makeup = yield from ready.nature.makeup(within)
+        makeup = yield from ready.sampler.makeup(within)
         unknown = makeup.unknown_language
         if not ready.language_known or (calibration and calibration.leans_on_words(ready.dense.background)):
             unknown = 1.0

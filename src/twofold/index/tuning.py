@@ -19,9 +19,9 @@ from twofold.index.searching import Searcher
 from twofold.index.writing import Advance
 from twofold.ranking.fusion import Auto, Leg
 from twofold.ranking.tuning import (
-    ENOUGH,
-    Asked,
+    TEXTS_NEEDED,
     Calibration,
+    JudgedQuery,
     Pair,
     Tuning,
     calibrate,
@@ -99,10 +99,10 @@ def calibrate_collection(searcher: Searcher) -> Flow[Calibration]:
     rows, _ = yield from calls.scroll(searcher.ready.collection, None, limit=_CALIBRATED_TEXTS, vectors=(DENSE, SPARSE))
     told = [(piece_of(from_point(row).text), row.vector) for row in rows if isinstance(row.vector, dict)]
     usable = [(piece, vectors) for piece, vectors in told if piece is not None and vectors.get(DENSE) is not None]
-    if len(usable) < ENOUGH:
+    if len(usable) < TEXTS_NEEDED:
         raise InvalidQuery(
-            f"calibrate looks at {ENOUGH} texts of four words or more (eight letters, in a script without spaces), and "
-            f"there are {len(usable)} here"
+            f"calibrate looks at {TEXTS_NEEDED} texts of four words or more (eight letters, in a script without "
+            f"spaces), and there are {len(usable)} here"
         )
     pieces = yield from _encode(searcher, [piece for piece, _ in usable])
     seen = calibrate(pieces, np.asarray([vectors[DENSE] for _, vectors in usable], dtype=np.float32))
@@ -134,7 +134,7 @@ def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:
     return check_dense(np.asarray(raw), len(pieces), searcher.ready.dim, encoder.name)
 
 
-def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Asked]]:
+def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[JudgedQuery]]:
     """What both legs find for each query, ids and scores only, in one request."""
     requests, legs_of, defaults = [], [], []
     for pair in pairs:
@@ -153,7 +153,7 @@ def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[As
     for pair, encoded, default in zip(pairs, legs_of, defaults, strict=True):
         legs = [Leg(leg.name, [(str(hit.id), hit.score) for hit in next(answers)], leg.terms) for leg in encoded]
         relevant = frozenset(point_id(identity) for identity in pair.relevant)
-        found.append(Asked(tuple(legs), relevant, default))
+        found.append(JudgedQuery(tuple(legs), relevant, default))
     return found
 
 

@@ -163,7 +163,7 @@ def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:
             vector = next(dense, None)
         points.append(to_point(record, vector, next(sparse, None) if says_something else None))
     yield from calls.upsert(ready.collection, points)
-    ready.nature.changed(len(records))
+    ready.sampler.changed(len(records))
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
@@ -290,7 +290,7 @@ def _delete(ready: Ready, which: Node) -> Flow[int]:
     number = yield from calls.count(ready.collection, which)
     if number:
         yield from calls.delete(ready.collection, which)
-        ready.nature.changed(number)
+        ready.sampler.changed(number)
     return number
 
 

@@ -264,7 +264,7 @@ def forget(
     number = yield from view.exclusively(_delete(view, where))
     yield from drop_orphans(view)
     view.shared.count(deleted=number)
-    view.ready.nature.changed(number)
+    view.ready.sampler.changed(number)
     view.shared.forget_vocabulary(view.scope.user)
     return number
 

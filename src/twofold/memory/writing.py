@@ -234,7 +234,7 @@ def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> F
         return
     points = [to_point(to_record(each.item, _label(each.item, shelf)), each.dense, each.sparse) for each in encoded]
     yield from calls.upsert(view.ready.collection, points)
-    view.ready.nature.changed(len(encoded))
+    view.ready.sampler.changed(len(encoded))
 
 
 def _label(item: MemoryItem, shelf: Shelf | None) -> str:

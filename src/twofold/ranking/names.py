@@ -1,4 +1,4 @@
-"""Query words matched against the tags and values that exist."""
+"""What a query names: its words matched against the tags and values that exist, and corrected where none has them."""
 
 from __future__ import annotations
 

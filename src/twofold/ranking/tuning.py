@@ -1,4 +1,8 @@
-"""A fusion as plain values, to be kept with a collection."""
+"""What `tune` and `calibrate` compute: a fusion that suits a collection, and how far each leg can be trusted there.
+
+A fusion as plain values, then pairs of a query and its answers, then calibration from the stored texts alone, and at
+the end the choice among fusions with how sure it is.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,7 @@ class Pair:
 
 
 PairLike: TypeAlias = Pair | tuple[str, str | Iterable[str]] | Mapping[str, Any]
-_KEYS = ("relevant", "expected", "ids", "id")
+_ANSWER_KEYS = ("relevant", "expected", "ids", "id")
 
 
 def as_pairs(given: Iterable[PairLike]) -> list[Pair]:
@@ -76,7 +80,7 @@ def _pair(given: PairLike, place: int) -> Pair:
         return given
     where = None
     if isinstance(given, Mapping):
-        answers = next((given[key] for key in _KEYS if key in given), None)
+        answers = next((given[key] for key in _ANSWER_KEYS if key in given), None)
         query, where = given.get("query"), given.get("filter")
     elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
         query, answers = given
@@ -91,11 +95,11 @@ def _pair(given: PairLike, place: int) -> Pair:
 # --- How far each leg can be trusted, seen from the collection alone ---
 
 Matrix = npt.NDArray[np.float32]
-ENOUGH = 30
-_LOST = 3.0
-_HELPLESS = 1.5
-_BLURRED = 0.1
-_MOST = 0.5
+TEXTS_NEEDED = 30
+_CLEAR_SEPARATION = 3.0
+_LEAST_SEPARATION = 1.5
+_BACKGROUND_MARGIN = 0.1
+_LEAST_FOUND_BY_WORDS = 0.5
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
@@ -122,13 +126,13 @@ class Calibration:
         Long texts lie near to everything too, so where it is known both signs are needed.
         """
         if usual is None:
-            return self.separation >= _HELPLESS
-        return self.separation >= _LOST or self.background <= usual + _BLURRED
+            return self.separation >= _LEAST_SEPARATION
+        return self.separation >= _CLEAR_SEPARATION or self.background <= usual + _BACKGROUND_MARGIN
 
     def leans_on_words(self, usual: float | None) -> bool:
         """Meaning is lost here, and words are not: they find most texts by a piece, and no fewer than meaning does."""
         words = self.found_by_words
-        return not self.meaning_works(usual) and (words is None or words >= max(self.found, _MOST))
+        return not self.meaning_works(usual) and (words is None or words >= max(self.found, _LEAST_FOUND_BY_WORDS))
 
     def as_payload(self) -> dict[str, Any]:
         """The values as they are kept."""
@@ -209,19 +213,19 @@ def _unit(vectors: Matrix) -> Matrix:
 # --- Which fusion answers the pairs best, and how sure that is ---
 
 Scores = npt.NDArray[np.float64]
-_CUT = 10
+_NDCG_DEPTH = 10
 _FOLDS = 5
 _ALPHAS = tuple(round(0.05 * step, 2) for step in range(21))
 _OTHERS = (Dbsf(), Weighted(), Rrf(k=10), Rrf())
 _OTHER_ALPHAS = (0.2, 0.35, 0.5, 0.65, 0.8)
-_SAMPLES = 2000
-_SURE = 0.9
-_FEW = 10
-_FAMILIAR = 0.01
+_BOOTSTRAP_SAMPLES = 2000
+_LEAST_CONFIDENCE = 0.9
+_PAIRS_NEEDED = 10
+_OTHER_KIND_HANDICAP = 0.01
 
 
 @dataclass(frozen=True)
-class Asked:
+class JudgedQuery:
     """What the legs found for one query, and which of it answers it."""
 
     legs: tuple[Leg, ...]
@@ -260,8 +264,8 @@ class Tuning:
         return f"the default stays ({found}; {self._why()})"
 
     def _why(self) -> str:
-        if self.pairs < _FEW:
-            return f"too few pairs to judge by: give {_FEW} or more, better a hundred"
+        if self.pairs < _PAIRS_NEEDED:
+            return f"too few pairs to judge by: give {_PAIRS_NEEDED} or more, better a hundred"
         return "nothing is surely better"
 
     def _missing(self) -> str:
@@ -285,55 +289,55 @@ def _at(fusion: Strategy, alpha: float) -> Strategy:
     return fusion.with_alpha(alpha)
 
 
-def choose(asked: Sequence[Asked], default: Strategy) -> Tuning:
+def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
     """The best fusion for these queries, if it is surely better than the default."""
     tried = candidates(default)
-    table = np.array([[_ndcg(fusion, each) for each in asked] for fusion in tried])
-    table[0] = [_ndcg(each.default or default, each) for each in asked]
-    strange = np.array([0.0 if type(fusion) is type(default) else _FAMILIAR for fusion in tried])
+    table = np.array([[_ndcg(fusion, each) for each in queries] for fusion in tried])
+    table[0] = [_ndcg(each.default or default, each) for each in queries]
+    handicaps = np.array([0.0 if type(fusion) is type(default) else _OTHER_KIND_HANDICAP for fusion in tried])
     before = float(table[0].mean())
-    if len(asked) < _FEW:
-        return Tuning(default, False, before, before, 1.0, len(asked))
-    gains = _held_out(table, strange) - table[0]
+    if len(queries) < _PAIRS_NEEDED:
+        return Tuning(default, False, before, before, 1.0, len(queries))
+    gains = _held_out(table, handicaps) - table[0]
     sure = _chance_of_no_loss(gains)
-    best = tried[_best(table, strange)]
-    if sure < _SURE or float(gains.mean()) <= 0 or best == default:
-        return Tuning(default, False, before, before, 1.0, len(asked))
-    return Tuning(_drawn(best, default, len(asked)), True, before, before + float(gains.mean()), sure, len(asked))
+    best = tried[_best(table, handicaps)]
+    if sure < _LEAST_CONFIDENCE or float(gains.mean()) <= 0 or best == default:
+        return Tuning(default, False, before, before, 1.0, len(queries))
+    return Tuning(_drawn(best, default, len(queries)), True, before, before + float(gains.mean()), sure, len(queries))
 
 
 def _drawn(best: Strategy, default: Strategy, pairs: int) -> Strategy:
     """Few pairs take alpha only a part of the way."""
     if type(best) is not type(default) or not isinstance(best, Auto):
         return best
-    trust = pairs / (pairs + _FEW)
+    trust = pairs / (pairs + _PAIRS_NEEDED)
     return best.with_alpha(round(default.alpha + trust * (best.alpha - default.alpha), 3))
 
 
-def _best(table: Scores, strange: Scores) -> int:
+def _best(table: Scores, handicaps: Scores) -> int:
     """The row with the best mean. Another kind of fusion must be better by more than the noise."""
-    return int(np.argmax(table.mean(axis=1) - strange))
+    return int(np.argmax(table.mean(axis=1) - handicaps))
 
 
-def _held_out(table: Scores, strange: Scores) -> Scores:
+def _held_out(table: Scores, handicaps: Scores) -> Scores:
     """For each query the score of what the other folds would have chosen."""
     folds = np.arange(table.shape[1]) % _FOLDS
     scores = np.empty(table.shape[1])
     for fold in range(_FOLDS):
         own = folds == fold
-        scores[own] = table[_best(table[:, ~own], strange), own]
+        scores[own] = table[_best(table[:, ~own], handicaps), own]
     return scores
 
 
 def _chance_of_no_loss(gains: Scores) -> float:
     """The share of resampled sets of queries on which the gain is not negative."""
-    picks = np.random.default_rng(0).integers(0, len(gains), (_SAMPLES, len(gains)))
+    picks = np.random.default_rng(0).integers(0, len(gains), (_BOOTSTRAP_SAMPLES, len(gains)))
     return float((gains[picks].mean(axis=1) >= 0).mean())
 
 
-def _ndcg(fusion: Strategy, asked: Asked) -> float:
+def _ndcg(fusion: Strategy, query: JudgedQuery) -> float:
     """nDCG@10 with every relevant document worth the same."""
-    ranked = fusion.fuse(asked.legs)[:_CUT]
-    gained = sum(1 / math.log2(place + 2) for place, hit in enumerate(ranked) if hit.id in asked.relevant)
-    best = sum(1 / math.log2(place + 2) for place in range(min(_CUT, len(asked.relevant))))
+    ranked = fusion.fuse(query.legs)[:_NDCG_DEPTH]
+    gained = sum(1 / math.log2(place + 2) for place, hit in enumerate(ranked) if hit.id in query.relevant)
+    best = sum(1 / math.log2(place + 2) for place in range(min(_NDCG_DEPTH, len(query.relevant))))
     return gained / best
