@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,15 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twofold.cli.console import OnProgress, complain, err, out, print_json, printable, progress_bar, unrepeated
-from twofold.cli.target import (
-    DEFAULT_COLLECTION,
-    DEFAULT_LOCATION,
-    ApiKey,
-    AsJson,
-    Collection,
-    Model,
-    Target,
-)
+from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, AsJson, Collection, Model, Target
 from twofold.errors import EvaluationError
 from twofold.ranking.fusion import Strategy, resolve
 
@@ -254,7 +247,7 @@ class _Subject:
             dense, language = self.target.model, self.target.language or "english"
             return kind(self.data.documents, dense=dense, language=language, progress=progress)
         target = replace(self.target, language=None)
-        return target.open_existing() if self.user is None else target.open_memory(self.user)
+        return target.open_existing() if self.user is None else target.open_existing_memory(self.user)
 
 
 def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -284,10 +277,8 @@ def _parse_value(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 

@@ -63,8 +63,8 @@ def evaluate(
         if progress:
             progress(done, len(data.questions))
     scores = score([q.relevant for q in data.questions], [answer.ids for answer in answers], k, metrics)
-    called = name or describe(parameters) or getattr(retriever, "__name__", type(retriever).__name__)
-    return Run(called, k, tuple(answers), scores, parameters)
+    called: str = getattr(retriever, "__name__", type(retriever).__name__)
+    return Run(name or describe(parameters) or called, k, tuple(answers), scores, parameters)
 
 
 def _answer(retrieve: Callable[[Question], Any], question: Question, k: int, id_of: IdOf | None) -> Answer:
