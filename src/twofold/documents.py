@@ -65,9 +65,7 @@ def _uuid5(name: str) -> str:
 
 
 def pair_up(
-    documents: Iterable[DocumentLike],
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
+    documents: Iterable[DocumentLike], ids: Sequence[str] | None, metadatas: Sequence[Mapping[str, Any]] | None
 ) -> Iterable[DocumentLike]:
     """Join documents with ids and metadata given beside them; lengths must agree."""
     if isinstance(documents, (str, bytes, Document, Mapping)):

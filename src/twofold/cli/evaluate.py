@@ -46,9 +46,7 @@ Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help="A folder, 
 EvalLocation: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--location",
-        "-l",
-        help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index.",
+        "--location", "-l", help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index."
     ),
 ]
 User: TypeAlias = Annotated[
@@ -59,8 +57,7 @@ Limit: TypeAlias = Annotated[int, typer.Option("-k", "--limit", min=1, help="How
 Metric: TypeAlias = Annotated[str, typer.Option("--metric", help="What runs are compared by.")]
 By: TypeAlias = Annotated[str | None, typer.Option("--by", help="Split the figures by this field of the questions.")]
 Same: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--same", help="Search only documents whose metadata field has the question's own value."),
+    str | None, typer.Option("--same", help="Search only documents whose metadata field has the question's own value.")
 ]
 QrelsSplit: TypeAlias = Annotated[str | None, typer.Option("--split", help="Which of qrels/*.tsv. Default: test.")]
 Sample: TypeAlias = Annotated[
@@ -425,9 +422,7 @@ def _as_json(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Compariso
                 "baseline": one.baseline.name,
                 "run": one.challenger.name,
                 "metric": f"{one.metric}@{one.baseline.k}",
-                "difference": round(one.difference, 6),
-                "low": round(one.low, 6),
-                "high": round(one.high, 6),
+                **{name: round(getattr(one, name), 6) for name in ("difference", "low", "high")},
                 "p": one.p,
                 "better": len(one.wins),
                 "worse": len(one.losses),

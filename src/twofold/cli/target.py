@@ -22,8 +22,7 @@ DEFAULT_COLLECTION = "twofold"
 DEFAULT_MEMORY_COLLECTION = "memories"
 
 Location: TypeAlias = Annotated[
-    str,
-    typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server."),
+    str, typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server.")
 ]
 Collection: TypeAlias = Annotated[
     str, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="The collection in it.")

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 TextOf: TypeAlias = Callable[[str], str | None]
 Sides: TypeAlias = tuple[tuple[str, Answer], ...]
 """What each of some runs, by its name, answered to one question."""
-_POINTS_PER_INCH = 72
-_PLOT_SIZE = (576.0, 324.0)
-_PAGE_SIZE = (860.0, 340.0)
-"""Width and height of a chart in points, in a file and on the page."""
+_PLOT_SIZE = (8.0, 4.5)
+_PAGE_SIZE = (860 / 72, 340 / 72)
+"""Width and height of a chart in inches, in a file and on the page."""
 _MAX_TICKS = 14
 _MAX_LEGEND_LINES = 16
 _LEGEND_LETTERS = 24
@@ -110,8 +109,7 @@ def _draw(chart: Chart, size: tuple[float, float]) -> Figure:
         from matplotlib.figure import Figure  # without pyplot: no window, no global state
     except ImportError as error:
         raise EvaluationError("plots need matplotlib: pip install 'twofold[eval]'") from error
-    width, height = (length / _POINTS_PER_INCH for length in size)
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    figure = Figure(figsize=size, layout="constrained", dpi=150)
     axes = figure.add_subplot()
     for number, values in enumerate(chart.series.values()):
         axes.plot(chart.places, values, "o-" if chart.joined else "o", markersize=5, gid=f"series-{number}")
@@ -203,49 +201,48 @@ Figures: TypeAlias = tuple[list[str], list[list[Cell]]]
 
 def runs_table(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Figures:
     """One row a run: metrics, the difference to the first, what got nothing, latency."""
-    metrics = list(runs[0].scores)
-    best = {metric: max(run[metric] for run in runs) for metric in metrics}
+    columns = {"run": [Cell(run.name) for run in runs]}
+    for metric in runs[0].scores:
+        columns[label(metric, common_k(runs))] = _figures([run[metric] for run in runs])
+    if comparisons:
+        columns["difference (95 %)"] = [Cell("baseline", "soft"), *map(_difference, comparisons)]
+        chances = ["<0.001" if one.p < 0.001 else f"{one.p:.3f}" for one in comparisons]
+        columns["p"] = [Cell("", "soft"), *map(Cell, chances)]
     # What a floor gains and what it costs, where there is something to see.
     gained = any(run.answered_nothing is not None for run in runs)
-    cost = gained or any(run.unanswered for run in runs)
-    heads = ["run", *(label(metric, common_k(runs)) for metric in metrics)]
-    heads += [*(["difference (95 %)", "p"] if comparisons else []), *(["right nothing"] if gained else [])]
-    heads += [*(["unanswered"] if cost else []), "p50 ms", "p95 ms"]
-    rows = []
-    for place, run in enumerate(runs):
-        row = [Cell(run.name), *(_figure(run[metric], best[metric]) for metric in metrics)]
-        row += _difference(comparisons[place - 1] if place else None) if comparisons else []
-        shares = [*([run.answered_nothing] if gained else []), *([run.unanswered] if cost else [])]
-        row += [Cell("–" if share is None else f"{share:.0%}") for share in shares]
-        rows.append([*row, Cell(f"{run.latency(50):.1f}"), Cell(f"{run.latency(95):.1f}")])
-    return heads, rows
+    if gained:
+        columns["right nothing"] = [_share(run.answered_nothing) for run in runs]
+    if gained or any(run.unanswered for run in runs):
+        columns["unanswered"] = [_share(run.unanswered) for run in runs]
+    for percentile in (50, 95):
+        columns[f"p{percentile} ms"] = [Cell(f"{run.latency(percentile):.1f}") for run in runs]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
 def parts_table(runs: Sequence[Run], name: str, metric: str) -> Figures:
     """One row for each value of a metadata field of the questions: one metric of every run."""
     parts = [run.by(name) for run in runs]
-    rows = []
-    for value, first in parts[0].items():
-        figures = [part[value][metric] for part in parts]
-        cells = [_figure(figure, max(figures)) for figure in figures]
-        rows.append([Cell(value or "–"), Cell(str(len(first.answers))), *cells])
+    rows = [
+        [Cell(value or "–"), Cell(str(len(first.answers))), *_figures([part[value][metric] for part in parts])]
+        for value, first in parts[0].items()
+    ]
     return [name, "questions", *(run.name for run in runs)], rows
 
 
-def _figure(value: float, best: float) -> Cell:
-    if math.isnan(value):
-        return Cell("–")
-    # Some metrics count: of those the best fills the cell.
-    return Cell(f"{value:.3f}", "best" if value == best else "", share=value / max(best, 1.0))
+def _figures(values: Sequence[float]) -> list[Cell]:
+    """Figures to be compared with each other. Some metrics count: of those the best fills the cell."""
+    best = max(values)
+    cells = [Cell(f"{value:.3f}", "best" if value == best else "", share=value / max(best, 1.0)) for value in values]
+    return [Cell("–") if math.isnan(value) else cell for value, cell in zip(values, cells, strict=True)]
 
 
-def _difference(comparison: Comparison | None) -> list[Cell]:
-    if comparison is None:
-        return [Cell("baseline", "soft"), Cell("", "soft")]
+def _share(value: float | None) -> Cell:
+    return Cell("–" if value is None else f"{value:.0%}")
+
+
+def _difference(comparison: Comparison) -> Cell:
     kind = "" if not comparison.significant else "good" if comparison.difference > 0 else "bad"
-    interval = f"{comparison.low:+.3f} to {comparison.high:+.3f}"
-    chance = "<0.001" if comparison.p < 0.001 else f"{comparison.p:.3f}"
-    return [Cell(f"{comparison.difference:+.3f}", kind, interval), Cell(chance)]
+    return Cell(f"{comparison.difference:+.3f}", kind, f"{comparison.low:+.3f} to {comparison.high:+.3f}")
 
 
 # The page: its sections, in order
@@ -283,7 +280,7 @@ def write_report(
 
     comparisons = compare_to_first(runs, metric)
     sections = [
-        *_figures(runs, comparisons, chart_of(result, metric), metric, by),
+        *_overview(runs, comparisons, chart_of(result, metric), metric, by),
         *_questions(best, comparisons, metric, text),
     ]
     body = "\n".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections)
@@ -308,7 +305,7 @@ def _head(data: Dataset, best: Run, metric: str) -> str:
     )
 
 
-def _figures(
+def _overview(
     runs: Sequence[Run], comparisons: Sequence[Comparison], chart: Chart, metric: str, by: str | None
 ) -> Iterator[tuple[str, str]]:
     """The titles and contents of the sections with figures."""
