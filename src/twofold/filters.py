@@ -179,7 +179,7 @@ def _index_kind(leaf: Leaf) -> str:
     return "keyword" if isinstance(value, str) else "float"
 
 
-# The dict filter language
+# --- The dict language ---
 
 _MAX_DEPTH = 32
 _MAX_INT = 2**63
