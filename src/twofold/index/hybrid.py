@@ -280,6 +280,17 @@ class HybridIndex:
         """`create_field_index` without blocking the event loop."""
         return await self.aperform(lambda s: s.ready.indexes.ensure(field, kind))
 
+    def create_indexes(self, settings: CollectionSettings) -> None:
+        """Create the indexes of `settings` (`text_index`, `payload_indexes`) that a collection from before lacks.
+
+        One that can't be created is an error.
+        """
+        return self.perform(lambda s: s.ready.indexes.create(settings))
+
+    async def acreate_indexes(self, settings: CollectionSettings) -> None:
+        """`create_indexes` without blocking the event loop."""
+        return await self.aperform(lambda s: s.ready.indexes.create(settings))
+
     # --- finding -------------------------------------------------------------------------------
 
     def search(

@@ -188,8 +188,7 @@ def _complete(
     """Check the model, and create the indexes that a collection from before lacks."""
     if opened.dense_dim is not None:
         items.check_dims(index, opened.dense_dim)
-    for field, kind in settings.payload_indexes.items():
-        yield Call("create_field_index", {"field": field, "kind": kind})
+    yield Call("create_indexes", {"settings": settings})
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from twofold.memory.config import MemoryConfig, changed, settle
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, given_to
 from twofold.memory.recall import Recall
 from twofold.memory.scope import Scope
-from twofold.memory.state import Learned, MemoryStore, View, closed_on_error, complete
+from twofold.memory.state import Learned, MemoryStore, View, closed_on_error
 from twofold.memory.turns import Turn
 from twofold.ranking.fusion import FusionLike
 from twofold.ranking.tuning import Pair
@@ -99,7 +99,7 @@ class Memory:
         )
         if not index.awaited_only:
             with closed_on_error(index):
-                index.perform(lambda searcher: complete(searcher, settings))
+                index.create_indexes(settings)
         return cls(MemoryStore(index, config), scope, kind)._as_stored()
 
     @classmethod
@@ -125,7 +125,7 @@ class Memory:
             location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         with closed_on_error(index):
-            await index.aperform(lambda searcher: complete(searcher, settings))
+            await index.acreate_indexes(settings)
         return cls(MemoryStore(index, config), scope, kind)._as_stored()
 
     def _as_stored(self) -> Memory:

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
-from twofold.engine.layout import from_point, initial_indexes, metadata_key
+from twofold.engine.layout import from_point, metadata_key
 from twofold.errors import EngineUnavailable
 from twofold.flow import Flow, Work
 from twofold.index.hybrid import HybridIndex
@@ -312,16 +312,6 @@ def shared_state(index: HybridIndex) -> SharedState:
 
 
 # --- An open collection, and one scope's view of it ---
-
-
-def complete(searcher: Searcher, settings: CollectionSettings) -> Flow[None]:
-    """Create the indexes that a collection from before lacks."""
-    ready = searcher.ready
-    if not ready.engine.indexes:
-        return
-    for key, schema in initial_indexes(settings).items():
-        if key not in ready.schema.indexed:
-            yield from calls.create_index(ready.collection, key, schema, wait=True)
 
 
 @contextmanager
