@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
 from twofold import CollectionSettings, ConfigError, HybridIndex, SearchConfig
-from twofold.flow import Call, Flow, MethodCaller, arun, run
+from twofold.flow import Call, Closeable, Flow, MethodCaller, arun, closed_on_error, run
 from twofold.langgraph import items, operations
 from twofold.langgraph.operations import Rules, check_minutes
 
@@ -25,7 +24,7 @@ _TTL_KEYS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_m
 _DEFAULT_SWEEP_INTERVAL_MINUTES = 5.0
 
 
-class QdrantStore(BaseStore):
+class QdrantStore(BaseStore, Closeable):
     """LangGraph's long-term store on Qdrant: found by meaning and by words, embedded or on a server.
 
     Everything that `BaseStore` offers works, blocking and awaited. It is safe to use from several threads.
@@ -70,7 +69,7 @@ class QdrantStore(BaseStore):
         options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
         self._set_up(HybridIndex.open(location, collection, **options), index, ttl, explain)
         if not self.index.awaited_only:
-            with _closed_on_error(self.index):
+            with closed_on_error(self.index):
                 run(_complete(self.index, settings, index), self._calls)
 
     @classmethod
@@ -94,14 +93,14 @@ class QdrantStore(BaseStore):
         options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
         store = cls.__new__(cls)
         store._set_up(await HybridIndex.aopen(location, collection, **options), index, ttl, explain)
-        with _closed_on_error(store.index):
+        with closed_on_error(store.index):
             await arun(_complete(store.index, settings, index), store._calls)
         return store
 
     def _set_up(
         self, opened: HybridIndex, index: IndexConfig | Sequence[str] | None, ttl: TTLConfig | None, explain: bool
     ) -> None:
-        with _closed_on_error(opened):
+        with closed_on_error(opened):
             self.index = opened
             self.ttl_config = _check_ttl_config(ttl)
             omit_expired = (ttl or {}).get("omit_expired", True)
@@ -157,18 +156,6 @@ class QdrantStore(BaseStore):
         await asyncio.to_thread(self._sweeper.stop, None)
         await self.index.aclose()
 
-    def __enter__(self) -> QdrantStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> QdrantStore:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     def __repr__(self) -> str:
         return f"<QdrantStore in {self.index!r}>"
 
@@ -189,16 +176,6 @@ def _complete(
     if opened.dense_dim is not None:
         items.check_dims(index, opened.dense_dim)
     yield Call("create_indexes", {"settings": settings})
-
-
-@contextmanager
-def _closed_on_error(index: HybridIndex) -> Iterator[None]:
-    """An index that can't be used doesn't stay open."""
-    try:
-        yield
-    except BaseException:
-        index.close()
-        raise
 
 
 # --- expiry --------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from twofold import (
     SearchResult,
 )
 from twofold.encoders.base import DenseEncoder
-from twofold.flow import Call, Flow, MethodCaller, arun, run
+from twofold.flow import Call, Closeable, Flow, MethodCaller, arun, run
 from twofold.llamaindex.nodes import REF_DOC_FIELD, IndexEmbedding, all_of, to_document, to_node
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _DEFAULT_MMR_THRESHOLD = 0.5
 _DEFAULT_MMR_PREFETCH_FACTOR = 4
 
 
-class HybridVectorStore(BasePydanticVectorStore):
+class HybridVectorStore(BasePydanticVectorStore, Closeable):
     """Nodes that are found by meaning, by words, or by both: embedded, or on a Qdrant server.
 
     The vectors are those that LlamaIndex makes; the words are indexed here. Query modes: default (meaning), hybrid
@@ -128,18 +128,6 @@ class HybridVectorStore(BasePydanticVectorStore):
     async def aclose(self) -> None:
         """`close` without blocking the event loop."""
         await self._index.aclose()
-
-    def __enter__(self) -> HybridVectorStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> HybridVectorStore:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     # --- storing -------------------------------------------------------------------------------
 

@@ -11,8 +11,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Lock
@@ -312,16 +311,6 @@ def shared_state(index: HybridIndex) -> SharedState:
 
 
 # --- An open collection, and one scope's view of it ---
-
-
-@contextmanager
-def closed_on_error(index: HybridIndex) -> Iterator[None]:
-    """An index that can't be used doesn't stay open."""
-    try:
-        yield
-    except BaseException:
-        index.close()
-        raise
 
 
 class MemoryStore:
