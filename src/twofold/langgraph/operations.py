@@ -17,7 +17,6 @@ from twofold.errors import ConfigError, InvalidDocument, InvalidQuery
 from twofold.filters import All, Between, Node, leaves
 from twofold.flow import Call, Flow
 from twofold.langgraph import items
-from twofold.langgraph.filters import conditions
 from twofold.results import Hit
 
 MAX_TTL_MINUTES = 100 * 365 * 24 * 60
@@ -124,7 +123,7 @@ def _get(ops: Mapping[int, GetOp], rules: Rules) -> Flow[dict[int, Item]]:
         if document is not None and not (rules.omit_expired and items.has_expired(document, moment)):
             visible[position] = document
     yield from _postpone_expiry([document for position, document in visible.items() if ops[position].refresh_ttl])
-    return {position: items.to_item(document) for position, document in visible.items()}
+    return {position: items.to_item(document, Item) for position, document in visible.items()}
 
 
 def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
@@ -135,7 +134,7 @@ def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
 
 
 def _search(op: SearchOp, rules: Rules) -> Flow[list[SearchItem]]:
-    wanted = conditions(op.filter)
+    wanted = items.conditions(op.filter)
     for leaf in leaves(All(tuple(wanted))):
         if isinstance(leaf, Between):  # a range, whose field holds numbers alone: so an index can't mislead
             yield Call("create_field_index", {"field": leaf.field, "kind": "float"})
@@ -219,6 +218,6 @@ def _documents(ops: Sequence[PutOp], rules: Rules) -> Flow[list[Document]]:
     documents = []
     for op in ops:
         old = before.get(items.item_id(op.namespace, op.key))
-        created = None if old is None or items.has_expired(old, moment) else items.created_at(old)
+        created = None if old is None or items.has_expired(old, moment) else old.metadata["created"]
         documents.append(items.to_document(op, rules.searched_fields, created))
     return documents
