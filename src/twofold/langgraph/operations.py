@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, Result, SearchItem, SearchOp
 
@@ -48,40 +47,32 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
     """Every operation is checked before the first is carried out."""
     checked = list(ops)
     for op in checked:
-        _check_op(op)
+        if isinstance(op, PutOp) and op.value is not None:
+            _check_put(op)
+        elif isinstance(op, (GetOp, PutOp)):
+            items.check_labels(op.namespace)
+        elif isinstance(op, SearchOp):
+            items.check_labels(op.namespace_prefix)
+        elif isinstance(op, ListNamespacesOp):
+            for pattern in op.match_conditions or ():
+                items.check_labels(pattern.path)
+        else:
+            kind = type(op).__name__
+            raise InvalidQuery(f"a batch has get, put, search and list operations of LangGraph, got {kind}")
     return checked
 
 
-def _check_op(op: Any) -> None:
-    if isinstance(op, GetOp):
-        items.check_labels(op.namespace)
-    elif isinstance(op, SearchOp):
-        items.check_labels(op.namespace_prefix)
-    elif isinstance(op, ListNamespacesOp):
-        for pattern in op.match_conditions or ():
-            items.check_labels(pattern.path)
-    elif isinstance(op, PutOp):
-        _check_put(op)
-    else:
-        raise InvalidQuery(f"a batch has get, put, search and list operations of LangGraph, got {type(op).__name__}")
-
-
 def _check_put(op: PutOp) -> None:
-    value: object = op.value
-    if value is None:
-        return items.check_labels(op.namespace)
     items.check_namespace(op.namespace)
     check_minutes("ttl", op.ttl)
-    if not isinstance(value, Mapping):
-        raise InvalidDocument(f"a value is a mapping, got {type(value).__name__}: wrap it, as {{'text': …}}")
-    return None
+    if not isinstance(op.value, Mapping):
+        raise InvalidDocument(f"a value is a mapping, got {type(op.value).__name__}: wrap it, as {{'text': …}}")
 
 
 def check_minutes(name: str, value: object) -> None:
     """A time to live is a positive number of minutes, or None."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MAX_TTL_MINUTES:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MAX_TTL_MINUTES
+    if value is not None and not is_number:
         limits = f"above 0 and up to {MAX_TTL_MINUTES:,}"
         raise ConfigError(f"{name} is a number of minutes {limits}, or None, got {value!r}")
 
@@ -156,9 +147,8 @@ def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
     _check_whole("offset", op.offset, _MAX_PAGE_END)
     if not op.limit:
         return []
-    newest: list[Document] = yield Call(
-        "fetch", {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
-    )
+    page = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
+    newest: list[Document] = yield Call("fetch", page)
     return newest[op.offset :]
 
 
@@ -179,17 +169,13 @@ def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str,
     for name, value in (("limit", op.limit), ("offset", op.offset), ("max_depth", op.max_depth or 0)):
         _check_whole(name, value)
     patterns = op.match_conditions or ()
-    where = All((_common_prefix(patterns), *rules.visible()))
+    # What the engine can do of the patterns: a beginning without wildcards.
+    plain = [p.path for p in patterns if p.match_type == "prefix" and _ANY_LABEL not in p.path]
+    where = All((items.within(max(plain, key=len, default=())), *rules.visible()))
     paths: Iterable[str] = yield Call("values", {"field": items.PATH, "filter": where})
     namespaces = [tuple(json.loads(path)) for path in paths]
     matching = {path[: op.max_depth] for path in namespaces if all(_matches(path, pattern) for pattern in patterns)}
     return sorted(matching)[op.offset : op.offset + op.limit]
-
-
-def _common_prefix(patterns: Sequence[MatchCondition]) -> Node:
-    """What the engine can do of the patterns: a beginning without wildcards."""
-    plain = [p.path for p in patterns if p.match_type == "prefix" and _ANY_LABEL not in p.path]
-    return items.within(max(plain, key=len, default=()))
 
 
 def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
 from twofold import CollectionSettings, ConfigError, HybridIndex, SearchConfig
-from twofold.flow import Call, Closeable, Flow, MethodCaller, arun, closed_on_error, run
+from twofold.flow import Closeable, MethodCaller, arun, closed_on_error, run
 from twofold.langgraph import items, operations
 from twofold.langgraph.operations import Rules, check_minutes
 
@@ -70,7 +70,7 @@ class QdrantStore(BaseStore, Closeable):
         self._set_up(HybridIndex.open(location, collection, **options), index, ttl, explain)
         if not self.index.awaited_only:
             with closed_on_error(self.index):
-                run(_complete(self.index, settings, index), self._calls)
+                self.index.create_indexes(settings)
 
     @classmethod
     async def aopen(
@@ -79,22 +79,19 @@ class QdrantStore(BaseStore, Closeable):
         *,
         collection: str = "store",
         dense: Any = None,
-        sparse: Any = None,
-        language: str | None = None,
         index: IndexConfig | Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
-        config: SearchConfig | None = None,
         settings: CollectionSettings | None = None,
         explain: bool = False,
         **options: Any,
     ) -> QdrantStore:
-        """Open a store without blocking the event loop."""
-        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
-        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
+        """Open a store without blocking the event loop; `options` are whatever else the class takes."""
+        settings = _with_item_indexes(settings)
+        options |= {"dense": items.configured_model(index, dense), "settings": settings}
         store = cls.__new__(cls)
         store._set_up(await HybridIndex.aopen(location, collection, **options), index, ttl, explain)
         with closed_on_error(store.index):
-            await arun(_complete(store.index, settings, index), store._calls)
+            await store.index.acreate_indexes(settings)
         return store
 
     def _set_up(
@@ -107,6 +104,8 @@ class QdrantStore(BaseStore, Closeable):
             self._rules = Rules(items.searched_fields(index), explain, omit_expired)
             self._calls = MethodCaller(opened)
             self._sweeper = Sweeper(self.sweep_ttl)
+            if opened.dense_dim is not None:
+                items.check_dims(index, opened.dense_dim)
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -160,25 +159,10 @@ class QdrantStore(BaseStore, Closeable):
         return f"<QdrantStore in {self.index!r}>"
 
 
-# --- opening -------------------------------------------------------------------------------------
-
-
 def _with_item_indexes(settings: CollectionSettings | None) -> CollectionSettings:
     """The user's settings, and the indexes that items need."""
     given = settings or CollectionSettings()
     return given.model_copy(update={"payload_indexes": {**given.payload_indexes, **items.FIELD_INDEXES}})
-
-
-def _complete(
-    opened: HybridIndex, settings: CollectionSettings, index: IndexConfig | Sequence[str] | None
-) -> Flow[None]:
-    """Check the model, and create the indexes that a collection from before lacks."""
-    if opened.dense_dim is not None:
-        items.check_dims(index, opened.dense_dim)
-    yield Call("create_indexes", {"settings": settings})
-
-
-# --- expiry --------------------------------------------------------------------------------------
 
 
 def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:
