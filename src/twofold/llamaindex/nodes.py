@@ -36,19 +36,14 @@ def _without_explanation(node: BaseNode) -> BaseNode:
     added = [name for name in added_by_search(node.metadata) if name != "score"]  # here the score is not in metadata
     if not added:
         return node
-    excluded = ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys")
-    without = {name: _without_last(getattr(node, name), added) for name in excluded}
-    own = {name: value for name, value in node.metadata.items() if name not in added}
-    return node.model_copy(update={"metadata": own, **without})
-
-
-def _without_last(names: list[str], added: Sequence[str]) -> list[str]:
-    """The search put them at the end; the user may have listed the same names before."""
-    kept = names[::-1]
-    for name in added:
-        if name in kept:
-            kept.remove(name)
-    return kept[::-1]
+    changes: dict[str, Any] = {"metadata": {name: node.metadata[name] for name in node.metadata if name not in added}}
+    for excluded in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
+        kept = getattr(node, excluded)[::-1]  # the search put them at the end; the user may have listed them before
+        for name in added:
+            if name in kept:
+                kept.remove(name)
+        changes[excluded] = kept[::-1]
+    return node.model_copy(update=changes)
 
 
 def to_node(stored: Document | Hit) -> BaseNode:
@@ -69,11 +64,8 @@ def _explained(hit: Hit, result: SearchResult) -> BaseNode:
     node = to_node(hit)
     if "explanation" in node.metadata:  # which marks what a search added, when a node is written back
         return node
-    added = {
-        name: value
-        for name, value in hit.as_metadata(result).items()
-        if name not in node.metadata and name != "score"  # a scored node has that already
-    }
+    known = {*node.metadata, "score"}  # a scored node has that already
+    added = {name: value for name, value in hit.as_metadata(result).items() if name not in known}
     node.metadata.update(added)
     node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, *added]
     node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, *added]
@@ -83,14 +75,7 @@ def _explained(hit: Hit, result: SearchResult) -> BaseNode:
 # --- filters -------------------------------------------------------------------------------------
 
 _OPERATORS = {
-    FilterOperator.EQ: "eq",
-    FilterOperator.NE: "ne",
-    FilterOperator.GT: "gt",
-    FilterOperator.GTE: "gte",
-    FilterOperator.LT: "lt",
-    FilterOperator.LTE: "lte",
-    FilterOperator.IN: "in",
-    FilterOperator.NIN: "nin",
+    **{FilterOperator[name.upper()]: name for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")},
     FilterOperator.ANY: "in",
     FilterOperator.CONTAINS: "eq",
     FilterOperator.TEXT_MATCH: "text",

@@ -198,13 +198,11 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
 
 
 def _model(embed_model: Any, dims: int | None) -> Any:
-    if embed_model is not None and dims is not None:
+    """With `dims` one that stands for a model that is not at hand: vectors come with the nodes and the queries."""
+    if dims is None:
+        return embed_model
+    if embed_model is not None:
         raise ConfigError("embed_model= says how long the vectors are: leave dims= out")
-    return embed_model if dims is None else _absent_model(dims)
-
-
-def _absent_model(dims: int) -> DenseEncoder:
-    """Stands for a model that is not at hand: vectors come with the nodes and with the queries."""
     if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
         raise ConfigError(f"dims is how long the vectors are, a whole number from 1, got {dims!r}")
 
