@@ -98,7 +98,12 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         recalled: Iterable[MemoryHit] = ()
         with _tolerating_failure("recall"):
             memory = yield from self._memory()
-            self._check_session(memory, runtime)
+            # Before the model is paid for an answer that then can't be stored.
+            if self._remember_turns and self._session_for(memory, runtime) is None:
+                raise InvalidQuery(
+                    "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for "
+                    'one, or run the agent with {"configurable": {"thread_id": …}}'
+                )
             recall = {"query": _last_user_text(messages), **self._recall_arguments}
             recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))
         said = {_text(message) for message in messages}
@@ -150,14 +155,6 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
         return self._session or memory.session or _thread_id(runtime)
-
-    def _check_session(self, memory: Memory, runtime: Runtime[Any]) -> None:
-        """Before the model is paid for an answer that then can't be stored."""
-        if self._remember_turns and self._session_for(memory, runtime) is None:
-            raise InvalidQuery(
-                "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for one, "
-                'or run the agent with {"configurable": {"thread_id": …}}'
-            )
 
     # --- whose memory --------------------------------------------------------------------------
 

@@ -312,15 +312,6 @@ def expired(moment: datetime) -> Node:
     return All((within(()), Between(EXPIRES, lte=moment)))
 
 
-def postponement(ids: Sequence[str], minutes: float, moment: datetime) -> dict[str, Any]:
-    """The arguments of `update_metadata` that let items of this time to live, which were just read, live on.
-
-    One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
-    """
-    changes = {EXPIRES: iso(moment + timedelta(minutes=minutes))}
-    return {"changes": changes, "filter": {"$id": list(ids), TTL: minutes, EXPIRES: {"gt": moment}}}
-
-
 # --- what a filter asks for ----------------------------------------------------------------------
 
 

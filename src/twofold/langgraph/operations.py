@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, Result, SearchItem, SearchOp
 
-from twofold.documents import Document
+from twofold.documents import Document, iso
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery
 from twofold.filters import All, Between, Node, leaves
 from twofold.flow import Call, Flow
@@ -153,7 +154,10 @@ def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
 
 
 def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
-    """Items that were read live on for their time."""
+    """Items that were read live on for their time.
+
+    One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
+    """
     ids_by_ttl: dict[float, dict[str, None]] = {}
     for each in read:
         minutes = each.metadata.get(items.TTL)
@@ -161,7 +165,9 @@ def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
             ids_by_ttl.setdefault(minutes, {})[each.id] = None
     moment = items.utc_now()
     for minutes, ids in ids_by_ttl.items():
-        yield Call("update_metadata", items.postponement(list(ids), minutes, moment))
+        changes = {items.EXPIRES: iso(moment + timedelta(minutes=minutes))}
+        unchanged = {"$id": list(ids), items.TTL: minutes, items.EXPIRES: {"gt": moment}}
+        yield Call("update_metadata", {"changes": changes, "filter": unchanged})
 
 
 def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str, ...]]]:
@@ -189,21 +195,19 @@ def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
 
 
 def _put(ops: Sequence[PutOp], rules: Rules) -> Flow[None]:
-    """Store and delete. What can't be stored is found out before anything is written."""
-    documents = yield from _documents([op for op in ops if op.value is not None], rules)
+    """Store and delete. What can't be stored is found out before anything is written.
+
+    Items that are there already keep the date of their creation.
+    """
+    stored = [op for op in ops if op.value is not None]
+    before = yield from _stored(stored)
+    moment = items.utc_now()
+    documents = []
+    for op in stored:
+        old = before.get(items.item_id(op.namespace, op.key))
+        created = None if old is None or items.has_expired(old, moment) else old.metadata["created"]
+        documents.append(items.to_document(op, rules.searched_fields, created))
     yield Call("add", {"documents": documents})
     deleted = [items.item_id(op.namespace, op.key) for op in ops if op.value is None]
     if deleted:
         yield Call("delete", {"ids": deleted})
-
-
-def _documents(ops: Sequence[PutOp], rules: Rules) -> Flow[list[Document]]:
-    """Items to be stored. Those that are there already keep the date of their creation."""
-    before = yield from _stored(ops)
-    moment = items.utc_now()
-    documents = []
-    for op in ops:
-        old = before.get(items.item_id(op.namespace, op.key))
-        created = None if old is None or items.has_expired(old, moment) else old.metadata["created"]
-        documents.append(items.to_document(op, rules.searched_fields, created))
-    return documents

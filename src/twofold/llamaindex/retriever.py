@@ -18,7 +18,7 @@ from llama_index.core.vector_stores import MetadataFilters
 
 from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, TwofoldError, as_data
 from twofold import tools as neutral
-from twofold.llamaindex.nodes import to_filter, to_scored_nodes
+from twofold.llamaindex.vector_store import to_filter, to_scored_nodes
 from twofold.ranking.fusion import FusionLike
 
 log = logging.getLogger("twofold")
