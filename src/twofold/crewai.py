@@ -13,6 +13,7 @@ except ImportError as error:
     raise ImportError('memory for CrewAI needs the crewai package: pip install "twofold[crewai]"') from error
 
 from pydantic import PrivateAttr
+from typing_extensions import Unpack
 
 from twofold import tools as neutral
 
@@ -38,6 +39,6 @@ class MemoryTool(BaseTool):  # type: ignore[misc]  # crewai is not part of the d
         return (await self._tool.acall(arguments)).text
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[MemoryTool]:
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[MemoryTool]:
     """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
     return [MemoryTool(tool) for tool in neutral.memory_tools(memory, **options)]

@@ -15,6 +15,8 @@ except ImportError as error:
         'memory for the OpenAI Agents SDK needs the openai-agents package: pip install "twofold[openai-agents]"'
     ) from error
 
+from typing_extensions import Unpack
+
 from twofold import tools as neutral
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["memory_tools"]
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[FunctionTool]:
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[FunctionTool]:
     """The tools of a memory, with strict schemas. Options are those of `twofold.tools.memory_tools`."""
     return [_native(tool) for tool in neutral.memory_tools(memory, **options)]
 

@@ -14,6 +14,8 @@ except ImportError as error:
         'memory for Pydantic AI needs the pydantic-ai-slim package: pip install "twofold[pydantic-ai]"'
     ) from error
 
+from typing_extensions import Unpack
+
 from twofold import tools as neutral
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["memory_tools"]
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[Tool[Any]]:
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[Tool[Any]]:
     """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
     return [_native(tool) for tool in neutral.memory_tools(memory, **options)]
 

@@ -14,6 +14,8 @@ except ImportError as error:
         'memory for smolagents needs the smolagents package: pip install "twofold[smolagents]"'
     ) from error
 
+from typing_extensions import Unpack
+
 from twofold import tools as neutral
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class MemoryTool(Tool):  # type: ignore[misc]  # smolagents has no types
         return self._tool.call({**dict(zip(places, positional, strict=False)), **arguments}).text
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[MemoryTool]:
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[MemoryTool]:
     """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
     return [MemoryTool(tool) for tool in neutral.memory_tools(memory, **options)]
 

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import Field, field_validator, model_validator
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from twofold import HybridIndex, Memory
 from twofold import tools as neutral
@@ -102,7 +102,7 @@ class HybridRetriever(BaseRetriever):
 # --- the tools of a memory -----------------------------------------------------------------------
 
 
-def memory_tools(memory: MemorySource, **options: Any) -> list[BaseTool]:
+def memory_tools(memory: MemorySource, **options: Unpack[neutral.ToolOptions]) -> list[BaseTool]:
     """The tools of a memory, for `create_agent` or `bind_tools`.
 
     A call that went wrong answers with a message of status "error", which says what to do differently.

@@ -126,6 +126,7 @@ class HybridVectorStore(VectorStore):
         *,
         ids: list[str] | None = None,
         location: Location = ":memory:",
+        collection: str = "twofold",
         **options: Any,
     ) -> Self:
         """Open a store and add texts to it.
@@ -137,9 +138,10 @@ class HybridVectorStore(VectorStore):
             metadatas: One for each text.
             ids: One for each text; derived from text and metadata if not given.
             location: A folder, ":memory:", the URL of a Qdrant server, or a client of your own.
-            options: Whatever else `HybridIndex.open` takes: `collection`, `language`, `sparse`, `config`, `api_key` ….
+            collection: The name of the collection.
+            options: Whatever else `HybridIndex.open` takes: `language`, `sparse`, `config`, `api_key` ….
         """
-        store = cls(HybridIndex.open(location, dense=embedding, **options), embedding=embedding)
+        store = cls(HybridIndex.open(location, collection, dense=embedding, **options), embedding=embedding)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
@@ -152,10 +154,11 @@ class HybridVectorStore(VectorStore):
         *,
         ids: list[str] | None = None,
         location: Location = ":memory:",
+        collection: str = "twofold",
         **options: Any,
     ) -> Self:
         """`from_texts` without blocking the event loop."""
-        store = cls(await HybridIndex.aopen(location, dense=embedding, **options), embedding=embedding)
+        store = cls(await HybridIndex.aopen(location, collection, dense=embedding, **options), embedding=embedding)
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 

@@ -79,15 +79,18 @@ class QdrantStore(BaseStore, Closeable):
         *,
         collection: str = "store",
         dense: Any = None,
+        sparse: Any = None,
+        language: str | None = None,
         index: IndexConfig | Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
+        config: SearchConfig | None = None,
         settings: CollectionSettings | None = None,
         explain: bool = False,
         **options: Any,
     ) -> QdrantStore:
-        """Open a store without blocking the event loop; `options` are whatever else the class takes."""
-        settings = _with_item_indexes(settings)
-        options |= {"dense": items.configured_model(index, dense), "settings": settings}
+        """Open a store without blocking the event loop."""
+        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
+        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
         store = cls.__new__(cls)
         store._set_up(await HybridIndex.aopen(location, collection, **options), index, ttl, explain)
         with closed_on_error(store.index):

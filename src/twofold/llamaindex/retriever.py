@@ -15,6 +15,7 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.vector_stores import MetadataFilters
+from typing_extensions import Unpack
 
 from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, TwofoldError, as_data
 from twofold import tools as neutral
@@ -102,7 +103,7 @@ class MemoryTool(FunctionTool):
         return _with_plain_values(await super().acall(*args, **kwargs))
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[FunctionTool]:
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[FunctionTool]:
     """The tools of a memory, for a `FunctionAgent` or any other. Options are those of `twofold.tools.memory_tools`."""
     return [_to_llamaindex(tool) for tool in neutral.memory_tools(memory, **options)]
 

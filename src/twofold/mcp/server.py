@@ -14,9 +14,10 @@ import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from typing_extensions import Unpack
 
 import twofold
-from twofold.tools import LazyMemory, Tool, acall, memory_tools
+from twofold.tools import LazyMemory, Tool, ToolOptions, acall, memory_tools
 
 if TYPE_CHECKING:
     from twofold.memory import Memory
@@ -42,7 +43,7 @@ _JSON_ESCAPE = re.compile(
 
 
 def create_server(
-    memory: Memory | LazyMemory | Callable[[], Memory], *, name: str = "twofold", **options: Any
+    memory: Memory | LazyMemory | Callable[[], Memory], *, name: str = "twofold", **options: Unpack[ToolOptions]
 ) -> Server[Any]:
     """An MCP server that offers the tools of a memory.
 

@@ -11,7 +11,7 @@ A tool never raises for what a model does wrong.
 
 from __future__ import annotations
 
-from twofold.tools.actions import ALIASES, NAMES, Format, acall, call, json_schemas, memory_tools
+from twofold.tools.actions import ALIASES, NAMES, Format, ToolOptions, acall, call, json_schemas, memory_tools
 from twofold.tools.tool import LazyMemory, Tool, ToolResult
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Format",
     "LazyMemory",
     "Tool",
+    "ToolOptions",
     "ToolResult",
     "acall",
     "call",

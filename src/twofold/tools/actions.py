@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -402,6 +402,15 @@ NAMES = tuple(_TOOLS)
 """The names of all tools."""
 ALIASES = {"retrieve_memory": "memory_search"}
 """Names under which other memory servers know the same tools."""
+
+
+class ToolOptions(TypedDict, total=False):
+    """What `memory_tools` takes besides the memory, wherever tools are made."""
+
+    only: Sequence[str] | None
+    read_only: bool
+    aliases: bool
+    trust: str
 
 
 def memory_tools(
