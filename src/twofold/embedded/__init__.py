@@ -31,7 +31,7 @@ from .errors import (
 )
 from .optimize import OptimizeProgress
 from .settings import Settings
-from .store import Options, Store, check_collection_name, check_options, open_store
+from .store import Options, Store, check_collection_name, open_store
 
 if TYPE_CHECKING:
     from .client import AsyncEmbeddedClient, EmbeddedClient, async_embedded_client, embedded_client
@@ -74,7 +74,6 @@ __all__ = [
     "StoreLocked",
     "async_embedded_client",
     "check_collection_name",
-    "check_options",
     "embedded_client",
     "import_local_store",
     "open_store",

@@ -48,7 +48,7 @@ class QueryScope:
         schema.check_name(self.using)
         if isinstance(value, (int, str, UUID)):
             value = self._stored(to_edge_id(value))
-        return schema.query(self.using, value)
+        return schema.vector(self.using, value, query=True)
 
     def vectors(self, values: Sequence[Any] | None) -> list[Any]:
         """Several of these."""

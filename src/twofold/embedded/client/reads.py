@@ -16,7 +16,7 @@ from qdrant_client.http.models import QueryResponse  # models.QueryResponse is a
 
 from twofold.embedded.collection import Collection, to_plain_id
 from twofold.embedded.errors import BadRequest
-from twofold.embedded.points import first_step, list_items, split_path, to_edge_id, to_edge_ids
+from twofold.embedded.points import first_step, split_path, to_edge_id, to_edge_ids
 from twofold.embedded.store import Store
 
 from .queries import to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice, to_filter
@@ -219,8 +219,9 @@ def _keys(value: Any, path: list[str]) -> Iterator[Any]:
     """The values at a path that can name a group: strings and integers, and those in lists."""
     step = path[0] if path else ""
     if isinstance(value, list):
-        indexed = step.startswith("[")
-        for item in value[list_items(step)] if indexed else value:
+        indexed, number = step.startswith("["), step[1:-1]  # `[]` stands for every item, `[0]` for one
+        items = value[int(number) : int(number) + 1] if indexed and number else value
+        for item in items:
             yield from _keys(item, path[1:] if indexed else path)
     elif path:
         if isinstance(value, dict):

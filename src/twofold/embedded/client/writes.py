@@ -85,9 +85,10 @@ def _upsert(collection: Collection, rows: Sequence[Row], condition: Any, mode: A
     if not rows:
         raise BadRequest("Empty update request: there are no points to upsert.")
     schema = collection.schema
+    vectors = schema.structs({} if vector is None else vector for _, vector, _ in rows)
     points = [
-        edge.Point(to_edge_id(point_id), schema.struct({} if vector is None else vector), to_edge_payload(payload))
-        for point_id, vector, payload in rows
+        edge.Point(to_edge_id(point_id), vector, to_edge_payload(payload))
+        for (point_id, _, payload), vector in zip(rows, vectors, strict=True)
     ]
     where, how = _to_logged_filter(condition), to_edge_enum(edge.UpdateMode, mode)
     return lambda: collection.apply_pieces(points, lambda piece: _Operation.upsert_points(piece, where, how), schema)
@@ -131,8 +132,8 @@ def _to_logged_filter(condition: models.Filter | None) -> edge.Filter | None:
 
 def update_vectors(collection: Collection, encoder: Encoder, points: Sequence[Any], update_filter: Any) -> Ready:
     points, schema = encoder.encode(points), collection.schema
-    changed = [edge.PointVectors(to_edge_id(point.id), schema.struct(point.vector)) for point in points]
     ids, where = [to_edge_id(point.id) for point in points], _to_logged_filter(update_filter)
+    changed = list(map(edge.PointVectors, ids, schema.structs(point.vector for point in points)))
 
     def carry_out() -> int:
         with collection.writing:
