@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .lock import Seal, make_directory, remove_tree, sync_files, sync_tree
+from .lock import Seal, make_directory, remove_tree, sync_files
 from .settings import (
     SETTINGS_FILE,
     Config,
@@ -450,7 +450,7 @@ def settle(shard: Path, settings: Settings) -> None:
         deadline = time.monotonic() + _SPARE_LOG_WAIT_SECONDS
         while len(list(shard.glob("wal/open-*"))) < _LOG_FILES and time.monotonic() < deadline:
             time.sleep(0.001)
-        sync_tree(shard)
+        sync_files(shard, directories=True)
 
 
 def config_of(shard: Path, settings: Settings) -> edge.EdgeConfig:

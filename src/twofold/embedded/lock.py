@@ -135,19 +135,14 @@ def make_directory(path: Path) -> None:
         sync_directory(made.parent)
 
 
-def sync_tree(path: Path) -> None:
-    """Make every file and directory in and under a directory survive a power loss."""
-    sync_files(path)
-    for directory, _, _ in os.walk(path):
-        sync_directory(Path(directory))
-
-
-def sync_files(path: Path) -> None:
-    """Write to the disk what the files under a directory have in memory only."""
+def sync_files(path: Path, *, directories: bool = False) -> None:
+    """Make the files under a directory survive a power loss, and with the `directories` new and renamed ones too."""
     for directory, _, files in os.walk(path):
         for name in files:
             with suppress(FileNotFoundError):  # the engine prepares its next log meanwhile, and renames it
                 _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
+        if directories:
+            sync_directory(Path(directory))
 
 
 def sync_directory(path: Path) -> None:

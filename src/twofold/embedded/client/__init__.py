@@ -102,22 +102,18 @@ class ResponseError(EmbeddedError, UnexpectedResponse):  # type: ignore[misc]  #
 
 
 class BadRequestResponse(BadRequest, ResponseError):  # type: ignore[misc]
-    """The request itself is wrong; nothing was written."""
+    """400."""
 
 
 class NotFoundResponse(NotFound, ResponseError):  # type: ignore[misc]
-    """A collection, alias or point that the request names isn't there."""
+    """404."""
 
 
 class ConflictResponse(Conflict, ResponseError):  # type: ignore[misc]
-    """The name is taken."""
+    """409."""
 
 
-_RESPONSES: dict[type, type[ResponseError]] = {
-    BadRequest: BadRequestResponse,
-    NotFound: NotFoundResponse,
-    Conflict: ConflictResponse,
-}
+_RESPONSES: dict[type, Any] = {BadRequest: BadRequestResponse, NotFound: NotFoundResponse, Conflict: ConflictResponse}
 
 
 @contextmanager
@@ -153,14 +149,8 @@ def info() -> models.VersionInfo:
     return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))
 
 
-def _serve_every_method(client: type) -> None:
-    """Replace the public methods of a client class by such as call its session, with the same signatures."""
-    for name, _ in inspect.getmembers(QdrantBase, inspect.isfunction):
-        if not name.startswith("_") and name not in _NOT_REQUESTS:
-            setattr(client, name, _method(name, getattr(client, name)))
-
-
 def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes the place of a public method, with the same signature."""
     signature = inspect.signature(declared)
     declared_names = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD][1:]
     defaults = {name: signature.parameters[name].default for name in declared_names}
@@ -277,18 +267,18 @@ class EmbeddedClient(_OverStore, QdrantClient):  # type: ignore[override]  # _cl
 class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[override]
     """An AsyncQdrantClient whose server is a directory. Each call runs in a thread, so that the event loop goes on."""
 
-    def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
-        super().__init__(path, options)
-        self._threads: ThreadPoolExecutor | None = _new_threads()
-        self._pid = os.getpid()
+    _threads: ThreadPoolExecutor | None = None
+    _pid: int | None = None  # of the process that has the threads
+    _closed = False
 
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         """As EmbeddedClient.close."""
-        if self._threads is not None:
+        if not self._closed:
             closing = self._start(self._close)
-            threads, self._threads = self._threads, None
+            self._closed = True
             await closing
-            threads.shutdown(wait=False)
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
@@ -300,20 +290,18 @@ class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[overri
         await self._start(self._flush)
 
     def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work
-            self._threads, self._pid = _new_threads(), os.getpid()
-        if self._threads is None:
+        if self._closed:
             raise StoreClosed("This client is closed: open another with async_embedded_client(path).")
+        if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work
+            self._threads, self._pid = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold"), os.getpid()
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
 
-def _new_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
-
-
 _HANDLERS = _handlers()
-_serve_every_method(EmbeddedClient)
-_serve_every_method(AsyncEmbeddedClient)
+for _name, _ in inspect.getmembers(QdrantBase, inspect.isfunction):
+    if not _name.startswith("_") and _name not in _NOT_REQUESTS:
+        for _class in (EmbeddedClient, AsyncEmbeddedClient):
+            setattr(_class, _name, _method(_name, getattr(_class, _name)))
 
 
 def embedded_client(
