@@ -105,17 +105,12 @@ def check_config(config: Config) -> None:
     for name, params in dense.items():
         if name:
             check_vector_name(name)
-        check_vector_size(params["size"])
+        if not 1 <= params["size"] <= _MAX_VECTOR_SIZE:
+            raise BadRequest(f"Vector size {params['size']} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
     for name in sparse_vectors(config):
         check_vector_name(name)
         if name in dense:
             raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
-
-
-def check_vector_size(size: int) -> None:
-    """Refuse sizes that no vector can have."""
-    if not 1 <= size <= _MAX_VECTOR_SIZE:
-        raise BadRequest(f"Vector size {size} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
 
 
 def check_vector_name(name: str) -> None:
@@ -223,7 +218,9 @@ def _as_list(name: str, value: Any) -> list[Any]:
 
 def _dense(name: str, value: Any, field: DenseField) -> list[float]:
     """A list: the engine reads those ten times faster than numpy arrays."""
-    numbers = value if type(value) is list else _as_list(name, value)
+    if type(value) is np.ndarray:
+        value = value.tolist()
+    numbers: list[float] = value if type(value) is list else _as_list(name, value)
     if len(numbers) != field.size:
         raise BadRequest(
             f"Vector dimension error: vector {name!r} expected dim: {field.size}, got {len(numbers)}. Encode with "

@@ -81,25 +81,20 @@ class Options:
 
 def open_store(path: str | os.PathLike[str], options: Options) -> Store:
     """The store at `path`, shared if this process has it open already. Every call needs its own `release`."""
-    _start_closer()
-    if os.fspath(path) == ":memory:":
-        return Store(None, options)
+    global _closer
     key = os.path.realpath(path)
     with _registry:
+        if _closer is None:
+            _closer = threading.Thread(target=_close_forgotten, args=(_forgotten,), name="twofold-closer", daemon=True)
+            _closer.start()
+        if os.fspath(path) == ":memory:":
+            return Store(None, options)
         store = _open_stores.get(key)
         if store is None:
             store = _open_stores[key] = Store(Path(key), options)
         else:
             store.share(options)
         return store
-
-
-def _start_closer() -> None:
-    global _closer
-    with _registry:
-        if _closer is None:
-            _closer = threading.Thread(target=_close_forgotten, args=(_forgotten,), name="twofold-closer", daemon=True)
-            _closer.start()
 
 
 def _close_forgotten(forgotten: SimpleQueue[Store]) -> None:
@@ -140,6 +135,8 @@ class Store:
                 self._open_collection(directory)
         except BaseException:
             self._close()
+            if self.in_memory:
+                remove_tree(self.path)
             raise
         _alive.add(self)
         self._housekeeper.start()

@@ -57,33 +57,25 @@ from . import collections, reads, writes  # noqa: E402
 _ASYNC_THREADS = 8
 # Arguments that no `**` takes: they serve a network or a cluster, or have been looked at.
 _NOT_PASSED_ON = {"wait", "ordering", "consistency", "timeout", "collection_name", "shard_key_selector"}
-# Public methods that are no requests, or that work on top of the others.
-_NOT_REQUESTS = {"close", "migrate"}
-
 _CLUSTER = "A cluster has it: connect to one by URL."
-_SNAPSHOT = (
-    "Close the client and copy its directory, or call client.flush() and copy it while nothing writes; "
-    "between stores use client.migrate(other)."
-)
-_NEIGHBOURS = "Query each point's neighbours with query_batch_points."
-_SNAPSHOT_METHODS = (
-    *("create_snapshot", "delete_snapshot", "list_snapshots", "recover_snapshot"),
-    *("create_full_snapshot", "delete_full_snapshot", "list_full_snapshots"),
-    *("create_shard_snapshot", "delete_shard_snapshot", "list_shard_snapshots", "recover_shard_snapshot"),
-)
-_CLUSTER_METHODS = (
-    *("cluster_collection_update", "collection_cluster_info", "cluster_status", "cluster_telemetry"),
-    *("recover_current_peer", "remove_peer"),
-)
-_INSTEAD = {
-    **dict.fromkeys(("search_matrix_offsets", "search_matrix_pairs"), _NEIGHBOURS),
-    **dict.fromkeys(_SNAPSHOT_METHODS, _SNAPSHOT),
-    **dict.fromkeys(_CLUSTER_METHODS, _CLUSTER),
+# What to do instead of calling methods that have this in their names.
+_INSTEAD_OF = {
+    "snapshot": "Close the client and copy its directory, or call client.flush() and copy it while nothing writes; "
+    "between stores use client.migrate(other).",
+    "cluster": _CLUSTER,
+    "_peer": _CLUSTER,
+    "search_matrix": "Query each point's neighbours with query_batch_points.",
     "create_shard_key": "Use a payload field with a keyword index (is_tenant=True) and a filter.",
     "delete_shard_key": "Delete by a filter on the tenant's payload field.",
     "list_shard_keys": "Use facet on the tenant's payload field.",
     "get_optimizations": "Use client.optimize(collection, progress=…).",
 }
+_REQUESTS = [
+    name
+    for name, _ in inspect.getmembers(QdrantBase, inspect.isfunction)
+    if not name.startswith("_") and name not in ("close", "migrate")  # which work on top of the others
+]
+_INSTEAD = {name: text for name in _REQUESTS for part, text in _INSTEAD_OF.items() if part in name}
 
 
 # --- Errors that are also what a server's client raises ---
@@ -298,10 +290,9 @@ class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[overri
 
 
 _HANDLERS = _handlers()
-for _name, _ in inspect.getmembers(QdrantBase, inspect.isfunction):
-    if not _name.startswith("_") and _name not in _NOT_REQUESTS:
-        for _class in (EmbeddedClient, AsyncEmbeddedClient):
-            setattr(_class, _name, _method(_name, getattr(_class, _name)))
+for _class in (EmbeddedClient, AsyncEmbeddedClient):
+    for _name in _REQUESTS:
+        setattr(_class, _name, _method(_name, getattr(_class, _name)))
 
 
 def embedded_client(

@@ -67,8 +67,7 @@ def import_local_store(
 def _read_meta(source: Path) -> dict[str, Any]:
     try:
         meta: dict[str, Any] = json.loads((source / "meta.json").read_text("utf-8"))
-        texts = meta.get("text_indexes", {})
-        return {"collections": meta["collections"], "aliases": meta["aliases"], "text_indexes": texts}
+        return {"text_indexes": {}, **meta, "collections": meta["collections"], "aliases": meta["aliases"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{source} is not a store of qdrant-client's local mode ({error}).") from error
 
