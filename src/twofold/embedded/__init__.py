@@ -31,26 +31,23 @@ from .errors import (
 )
 from .optimize import OptimizeProgress
 from .settings import Settings
-from .store import Options, Store, check_collection_name, check_options, open_store
+from .store import Options, Store, check_collection_name, open_store
 
 if TYPE_CHECKING:
-    from .client import AsyncEmbeddedClient, EmbeddedClient, async_embedded_client, embedded_client
-    from .client.import_local import ImportProgress, import_local_store
-
-_CLIENT_HOMES = {
-    "AsyncEmbeddedClient": ".client",
-    "EmbeddedClient": ".client",
-    "async_embedded_client": ".client",
-    "embedded_client": ".client",
-    "ImportProgress": ".client.import_local",
-    "import_local_store": ".client.import_local",
-}
+    from .client import (
+        AsyncEmbeddedClient,
+        EmbeddedClient,
+        ImportProgress,
+        async_embedded_client,
+        embedded_client,
+        import_local_store,
+    )
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _CLIENT_HOMES:
+    if name not in __all__:  # all else in it is imported above
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_CLIENT_HOMES[name], __name__), name)
+    return getattr(import_module(".client", __name__), name)
 
 
 __all__ = [
@@ -74,7 +71,6 @@ __all__ = [
     "StoreLocked",
     "async_embedded_client",
     "check_collection_name",
-    "check_options",
     "embedded_client",
     "import_local_store",
     "open_store",

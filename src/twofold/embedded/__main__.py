@@ -30,12 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
     importing.add_argument("source")
     importing.add_argument("destination")
     optimizing = commands.add_parser("optimize")
-    optimizing.add_argument("shard")
-    optimizing.add_argument("engine")
-    optimizing.add_argument("parent", type=int)
+    for name in ("shard", "engine", "parent"):
+        optimizing.add_argument(name)
     given = parser.parse_args(arguments)
     if given.command == "optimize":
-        return _optimize(given.shard, given.engine, given.parent)
+        return _optimize(given.shard, given.engine, int(given.parent))
     return _import(given.source, given.destination)
 
 
@@ -53,15 +52,18 @@ def _import(source: str, destination: str) -> int:
 
 
 def _show(step: ImportProgress) -> None:
-    print(
-        f"\r{step.collection}: {step.done} of {step.total}",
-        end="\n" if step.done == step.total else "",
-        file=sys.stderr,
-    )
+    end = "\n" if step.done == step.total else ""
+    print(f"\r{step.collection}: {step.done} of {step.total}", end=end, file=sys.stderr)
 
 
 def _optimize(path: str, engine: str, parent: int) -> int:
-    _yield_to_parent()
+    with suppress(OSError, AttributeError):
+        os.nice(10)  # queries of the parent come first
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):  # when it dies, this work is for nothing
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return 0  # it died before it could be watched
     sys.path.insert(0, engine)
@@ -73,17 +75,6 @@ def _optimize(path: str, engine: str, parent: int) -> int:
     shard.flush()
     shard.close()
     return 0
-
-
-def _yield_to_parent() -> None:
-    """Queries of the parent come first; and when it dies, this work is for nothing."""
-    with suppress(OSError, AttributeError):
-        os.nice(10)
-    if sys.platform == "linux":
-        import ctypes
-
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

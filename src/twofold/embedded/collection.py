@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .lock import Seal, make_directory, remove_tree, sync_files, sync_tree
+from .lock import Seal, make_directory, remove_tree, sync_files
 from .settings import (
     SETTINGS_FILE,
     Config,
@@ -27,11 +27,9 @@ from .settings import (
     VectorSchema,
     check_config,
     check_vector_name,
-    check_vector_size,
     dense_vectors,
-    new_dense_vector,
     new_shard_name,
-    new_sparse_vector,
+    new_vector,
     sparse_vectors,
     to_edge_config,
     to_edge_index,
@@ -158,26 +156,20 @@ class Collection:
         collection = cls(directory, settings, load_shard(directory / settings.shard), sync)
         try:
             collection._seal.check(collection._count())
-            collection._restore_indexes()
+            present = collection.read("info").payload_schema
+            for name, schema in settings.indexes.items():
+                if name not in present:
+                    collection.apply(edge.UpdateOperation.create_field_index(name, to_edge_index(schema)))
         except BaseException:
             close_shard(collection._live())  # not as one that was closed in order
             raise
-        collection._remove_leftovers()
+        for leftover in directory.glob("shard-*"):
+            if leftover.name != settings.shard:  # a rebuild that was killed before, or after, its swap
+                remove_tree(leftover)
         return collection
 
     def _count(self) -> int:
         return int(call(self._live().count, edge.CountRequest(True)))
-
-    def _remove_leftovers(self) -> None:
-        for leftover in self.directory.glob("shard-*"):
-            if leftover.name != self.settings.shard:  # a rebuild that was killed before, or after, its swap
-                remove_tree(leftover)
-
-    def _restore_indexes(self) -> None:
-        present = self.read("info").payload_schema
-        for name, schema in self.settings.indexes.items():
-            if name not in present:
-                self.apply(edge.UpdateOperation.create_field_index(name, to_edge_index(schema)))
 
     def read(self, method: str, *args: Any) -> Any:
         """Call a reading method of the engine."""
@@ -192,7 +184,7 @@ class Collection:
         with self.writing:
             if checked is not None and checked is not self.schema:
                 raise Conflict(f"The vectors of {self.settings.name} were changed meanwhile: call again.")
-            self._seal.open()
+            self._seal.remove()
             # Before the update: a rejected operation may have been applied in part, and a rebuilt shard
             # must end up the same.
             if self.journal is not None:
@@ -211,10 +203,7 @@ class Collection:
             return self._operations
 
     def apply_pieces(
-        self,
-        items: Sequence[T],
-        make: Callable[[list[T]], edge.UpdateOperation],
-        checked: VectorSchema | None = None,
+        self, items: Sequence[T], make: Callable[[list[T]], edge.UpdateOperation], checked: VectorSchema | None = None
     ) -> int:
         """Write many items in order, in pieces small enough not to hold up other threads."""
         start, last = 0, self._operations
@@ -301,17 +290,12 @@ class Collection:
         """Add a named vector that no point has yet."""
         check_vector_name(name)
         with self.writing:
-            config = self.settings.config
             if name in self.schema.names():
                 raise BadRequest(f"Vector {name!r} already exists in the collection {self.settings.name}.")
-            if sparse:
-                operation = new_sparse_vector(name, params)
-                settings = self.settings.with_config(sparse_vectors={**sparse_vectors(config), name: params})
-            else:
-                check_vector_size(params["size"])
-                operation = new_dense_vector(name, params)
-                settings = self.settings.with_config(vectors={**dense_vectors(config), name: params})
-            number = self.apply(operation)
+            key, present = ("sparse_vectors", sparse_vectors) if sparse else ("vectors", dense_vectors)
+            settings = self.settings.with_config(**{key: {**present(self.settings.config), name: params}})
+            check_config(settings.config)
+            number = self.apply(new_vector(name, params, sparse=sparse))
             self.change(settings)
         return number
 
@@ -319,9 +303,8 @@ class Collection:
         """Remove a named vector from every point and from the settings."""
         with self.writing:
             self.schema.check_name(name)
-            config = self.settings.config
-            dense = {key: params for key, params in dense_vectors(config).items() if key != name}
-            sparse = {key: params for key, params in sparse_vectors(config).items() if key != name}
+            dense, sparse = dense_vectors(self.settings.config), sparse_vectors(self.settings.config)
+            (dense if name in dense else sparse).pop(name)
             number = self.apply(edge.UpdateOperation.delete_vector_name(name))
             self.change(self.settings.with_config(vectors=dense, sparse_vectors=sparse))
         return number
@@ -349,7 +332,7 @@ class Collection:
         """Load the shard again with other index settings."""
         path = self.directory / self.settings.shard
         config = config_of(path, settings)
-        with self.writing, self.gate.shut():
+        with self.gate.shut():
             call(self._live().flush)
             call(self._live().close)
             try:
@@ -407,7 +390,7 @@ class Collection:
                     call(self._shard.flush)
                     self.save_count()
                     if self.settings.wal:  # otherwise it's one in memory
-                        self._seal.put(self._count())
+                        self._seal.write(self._count())
                 finally:
                     shard, self._shard = self._shard, None
                     call(shard.close)
@@ -463,15 +446,11 @@ def close_shard(shard: edge.EdgeShard) -> None:
 def settle(shard: Path, settings: Settings) -> None:
     """Put a new shard's files on disk: the engine leaves that to the system, and the settings are to name them next."""
     if settings.wal:  # otherwise it's one in memory
-        _await_spare(shard / "wal")
-        sync_tree(shard)
-
-
-def _await_spare(log: Path) -> None:
-    """A thread of the engine makes the next file of the log. Found empty after a power loss it can't be loaded."""
-    latest = time.monotonic() + _SPARE_LOG_WAIT_SECONDS
-    while len(list(log.glob("open-*"))) < _LOG_FILES and time.monotonic() < latest:
-        time.sleep(0.001)
+        # A thread of the engine makes the next file of the log. Found empty after a power loss it can't be loaded.
+        deadline = time.monotonic() + _SPARE_LOG_WAIT_SECONDS
+        while len(list(shard.glob("wal/open-*"))) < _LOG_FILES and time.monotonic() < deadline:
+            time.sleep(0.001)
+        sync_files(shard, directories=True)
 
 
 def config_of(shard: Path, settings: Settings) -> edge.EdgeConfig:
@@ -520,6 +499,28 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
         if type(error).__name__ == "PanicException":
             raise EngineFailure(f"The engine failed: {error}. Close the store and open it again.") from error
         raise
+
+
+class _Boolean:
+    """A truth value that the engine takes for one.
+
+    It tries integers first, and Python's True is the integer 1, which matches no boolean. It reads as a boolean what
+    it recognises by name as numpy's; numpy's own, in its older versions, is an integer too.
+    """
+
+    def __init__(self, value: bool) -> None:
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return self._value
+
+
+_Boolean.__module__, _Boolean.__name__ = "numpy", "bool_"
+
+
+def match_value(value: bool | int | str) -> edge.MatchValue:
+    """The condition that a payload field has this value."""
+    return edge.MatchValue(_Boolean(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
 
 
 def to_plain_id(value: Any) -> int | str:

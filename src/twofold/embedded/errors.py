@@ -1,7 +1,7 @@
 """Errors of the embedded engine.
 
     EmbeddedError (ValueError)                  a request the engine can't serve
-    ├── BadRequest (400)                        wrong dimension, unknown vector name, bad payload …
+    ├── BadRequest (400)                        wrong dimension, unknown vector name, bad payload …: nothing was written
     ├── NotFound (404)                          no such collection, point or alias
     └── Conflict (409)                          the collection exists already
     StoreError (TwofoldError, RuntimeError)     the directory as a whole can't be used
@@ -36,20 +36,14 @@ class EmbeddedError(ValueError):
 
 
 class BadRequest(EmbeddedError):
-    """The request itself is wrong; nothing was written."""
-
     status_code, reason_phrase = 400, "Bad Request"
 
 
 class NotFound(EmbeddedError):
-    """A collection, alias or point that the request names isn't there."""
-
     status_code, reason_phrase = 404, "Not Found"
 
 
 class Conflict(EmbeddedError):
-    """The name is taken."""
-
     status_code, reason_phrase = 409, "Conflict"
 
 

@@ -4,7 +4,7 @@
    `load` of a live shard, but only after it has damaged the first one's next flush, so this lock is taken before the
    engine sees the directory. The system frees it when its holder dies, however it dies.
 2. Small JSON files that are either the old or the new version, never half of one, and on disk before anyone relies on
-   them.
+   them. Those that say what a store holds name their format, so that a newer one is refused instead of misread.
 3. A seal with the number of points of a closed collection: the engine makes up for files that are missing (an
    incomplete copy or restore, a disk that was repaired) without a word and without the points in them.
 """
@@ -23,9 +23,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from .errors import Holder, StoreError, StoreLocked
+from .errors import Holder, StoreError, StoreFormatError, StoreLocked
 
-LOCK_FILE = "twofold.lock"
+_LOCK_FILE = "twofold.lock"
+_FORMAT_VERSION = 1
 _POLL_SECONDS = 0.05
 # Windows locks a range of bytes, and a locked byte can't be read by others: lock one far behind the text.
 _LOCKED_BYTE = 1 << 20
@@ -59,35 +60,27 @@ def _read_holder(path: Path) -> Holder | None:
         return None  # it was locked a moment ago and not written yet
 
 
-def _this_process() -> Holder:
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Holder(os.getpid(), platform.node(), now, Path(sys.argv[0] or sys.executable).name)
-
-
 class StoreLock:
     """Holds the lock from construction until `release`."""
 
     def __init__(self, directory: Path, wait_seconds: float) -> None:
-        self._path = directory / LOCK_FILE
-        self._fd: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        path = directory / _LOCK_FILE
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._fd: int | None = fd
         deadline = time.monotonic() + wait_seconds
         try:
-            while not _try_lock(self._fd):
+            while not _try_lock(fd):
                 if time.monotonic() >= deadline:
-                    raise StoreLocked(str(directory), _read_holder(self._path))
+                    raise StoreLocked(str(directory), _read_holder(path))
                 time.sleep(_POLL_SECONDS)
-            self._sign()
+            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            holder = Holder(os.getpid(), platform.node(), now, Path(sys.argv[0] or sys.executable).name)
+            os.lseek(fd, 0, os.SEEK_SET)
+            os.ftruncate(fd, 0)
+            os.write(fd, json.dumps(vars(holder)).encode("utf-8"))
         except BaseException:
             self.abandon()
             raise
-
-    def _sign(self) -> None:
-        if self._fd is None:
-            return
-        text = json.dumps(vars(_this_process())).encode("utf-8")
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        os.ftruncate(self._fd, 0)
-        os.write(self._fd, text)
 
     def abandon(self) -> None:
         """Close the file without unlocking: a forked child shares its parent's lock and must not free it."""
@@ -111,6 +104,29 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     sync_directory(path.parent)
 
 
+def write_versioned(path: Path, value: dict[str, Any]) -> None:
+    """Replace a file that names its format."""
+    write_json(path, {"format": _FORMAT_VERSION, "engine": "qdrant-edge", **value})
+
+
+def read_versioned(path: Path) -> dict[str, Any]:
+    """What `write_versioned` has written."""
+    try:
+        raw: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        version = int(raw.pop("format"))
+        raw.pop("engine", None)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise unreadable(path, error) from error
+    if version > _FORMAT_VERSION:
+        raise StoreFormatError(f"{path} has format {version}, this version reads {_FORMAT_VERSION}: upgrade twofold.")
+    return raw
+
+
+def unreadable(path: Path, error: Exception) -> StoreFormatError:
+    """Of a file that something else has written."""
+    return StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.")
+
+
 def make_directory(path: Path) -> None:
     """Make a directory and what is missing above it; on disk when this returns."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
@@ -119,19 +135,14 @@ def make_directory(path: Path) -> None:
         sync_directory(made.parent)
 
 
-def sync_tree(path: Path) -> None:
-    """Make every file and directory in and under a directory survive a power loss."""
-    sync_files(path)
-    for directory, _, _ in os.walk(path):
-        sync_directory(Path(directory))
-
-
-def sync_files(path: Path) -> None:
-    """Write to the disk what the files under a directory have in memory only."""
+def sync_files(path: Path, *, directories: bool = False) -> None:
+    """Make the files under a directory survive a power loss, and with the `directories` new and renamed ones too."""
     for directory, _, files in os.walk(path):
         for name in files:
             with suppress(FileNotFoundError):  # the engine prepares its next log meanwhile, and renames it
                 _sync(os.path.join(directory, name), os.O_RDWR)  # Windows syncs what may be written only
+        if directories:
+            sync_directory(Path(directory))
 
 
 def sync_directory(path: Path) -> None:
@@ -168,12 +179,12 @@ class Seal:
                 f"damaged. To go on with what is left, remove {_SEAL_FILE} there"
             )
 
-    def put(self, points: int) -> None:
+    def write(self, points: int) -> None:
         """The collection is closed with so many."""
         write_json(self._path, {"points": points})
         self._set = True
 
-    def open(self) -> None:
+    def remove(self) -> None:
         """Something is about to be written."""
         if self._set:
             self._path.unlink(missing_ok=True)

@@ -91,9 +91,8 @@ class Optimization:
     def _index(self) -> None:
         engine = Path(edge.__file__).parents[1]
         command = [sys.executable, "-I", *map(str, (_CHILD_SCRIPT, "optimize", self._target, engine, os.getpid()))]
-        with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as child:
+        nothing = subprocess.DEVNULL
+        with subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE) as child:
             try:
                 self._wait(child)
             except BaseException:
@@ -104,15 +103,12 @@ class Optimization:
                 raise EngineFailure(f"Optimising {self._target.parent.name} failed ({child.returncode}): {said}")
 
     def _wait(self, child: subprocess.Popen[bytes]) -> None:
-        while True:
+        while child.returncode is None:
             self._tell("indexing")
             if self._collection.closed:
                 raise StoreClosed("The store was closed while it was optimised; the next optimize() starts again.")
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 child.wait(_POLL_SECONDS)
-                return
-            except subprocess.TimeoutExpired:
-                continue
 
     def _take_over(self) -> None:
         self._tell("catching up")
@@ -153,13 +149,9 @@ def optimize(collection: Collection, progress: Progress | None = None) -> bool:
 
 
 def _require_space(source: Path) -> None:
-    needed = 2 * sum(_size_on_disk(file) for file in source.rglob("*"))
+    stats = [file.stat() for file in source.rglob("*")]
+    # In blocks: the log's files are mostly holes, which take no room.
+    needed = 2 * 512 * sum(getattr(stat, "st_blocks", stat.st_size // 512) for stat in stats)
     free = shutil.disk_usage(source).free
     if free < needed:
         raise StoreError(f"Optimising needs {needed >> 20} MB of free disk for a copy, there are {free >> 20} MB.")
-
-
-def _size_on_disk(file: Path) -> int:
-    """The log's files are mostly holes, which take no room."""
-    stat = file.stat()
-    return getattr(stat, "st_blocks", stat.st_size // 512) * 512

@@ -21,6 +21,7 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
+from .collection import match_value
 from .errors import BadRequest
 
 Number = TypeVar("Number", bound=float | None)
@@ -101,25 +102,6 @@ def _key(key: Any, where: str) -> str:
     return key if key.isascii() else _text(key, where)
 
 
-def _value(value: Any, where: str, depth: int) -> Any:
-    kind = type(value)
-    if kind is str:
-        return value if value.isascii() else _text(value, where)
-    if kind is bool or value is None:
-        return value
-    if kind is int:
-        return _integer(value, where)
-    if kind is float:
-        return _number(value, where)
-    if depth > _MAX_DEPTH:
-        _check_depth(depth, f"payload field {where!r}")
-    if kind is dict or isinstance(value, Mapping):
-        return {_key(key, where): _value(item, where, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_value(item, where, depth + 1) for item in value]
-    return _value(_simplify(value, where), where, depth + 1)
-
-
 def _text(value: str, where: str) -> str:
     try:
         value.encode("utf-8")
@@ -131,30 +113,37 @@ def _text(value: str, where: str) -> str:
     return value
 
 
-def _integer(value: int, where: str) -> int:
-    if not _MIN_INTEGER <= value <= _MAX_INTEGER:
+def _number(value: float, where: str) -> float:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadRequest(f"Payload field {where!r} is {value}, which JSON can't hold; store None instead.")
+    elif not _MIN_INTEGER <= value <= _MAX_INTEGER:
         raise BadRequest(f"Payload field {where!r}: {value} doesn't fit in 64 bits; store it as a string.")
     return value
 
 
-def _number(value: float, where: str) -> float:
-    if not math.isfinite(value):
-        raise BadRequest(f"Payload field {where!r} is {value}, which JSON can't hold; store None instead.")
-    return value
+def _value(value: Any, where: str, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _text(value, where)
+    if kind is bool or value is None:
+        return value
+    if kind is int or kind is float:
+        return _number(value, where)
+    if depth > _MAX_DEPTH:
+        _check_depth(depth, f"payload field {where!r}")
+    if kind is dict or isinstance(value, Mapping):
+        return {_key(key, where): _value(item, where, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_value(item, where, depth + 1) for item in value]
+    return _value(_simplify(value, where), where, depth + 1)
 
 
 def _simplify(value: Any, where: str) -> Any:
     """One step towards JSON for the types people put in metadata."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, (str, int, float)):  # subclasses, numpy.float64 among them
-        return next(base(value) for base in (str, int, float) if isinstance(value, base))
-    if isinstance(value, (datetime, date)):
-        return to_edge_datetime(value)
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Decimal):
-        return float(value)
+    for kind, convert in _SIMPLER.items():
+        if isinstance(value, kind):
+            return convert(value)
     if hasattr(value, "model_dump"):  # of pydantic
         return value.model_dump(mode="json")
     if hasattr(value, "tolist"):  # numpy scalars and arrays
@@ -174,6 +163,18 @@ def to_edge_datetime(value: datetime | date | str) -> str:
     return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).isoformat()
 
 
+# The first that fits.
+_SIMPLER: dict[type, Callable[[Any], Any]] = {
+    Enum: lambda value: value.value,
+    str: str,  # subclasses; of float, numpy.float64 is one
+    int: int,
+    float: float,
+    date: to_edge_datetime,  # datetimes among them
+    UUID: str,
+    Decimal: float,
+}
+
+
 def split_path(path: str) -> list[str]:
     """The steps of a path: keys without their quotes, `[]` and `[0]` as they are."""
     return [quoted or index or key for quoted, index, key in _PATH_STEP.findall(path)]
@@ -185,12 +186,6 @@ def first_step(path: str) -> str:
     return found.group() if found else path
 
 
-def list_items(index: str) -> slice:
-    """The items of a list that `[]` or `[0]` stands for."""
-    number = index[1:-1]
-    return slice(int(number), int(number) + 1) if number else slice(None)
-
-
 # --- Filters ---
 
 
@@ -200,24 +195,15 @@ def to_edge_filter(value: Any) -> edge.Filter | None:
         return None
     if not hasattr(value, "must_not"):
         raise BadRequest(f"A filter must be a models.Filter, not {type(value).__name__}.")
-    return edge.Filter(
-        must=_conditions(value.must),
-        should=_conditions(value.should),
-        must_not=_conditions(value.must_not),
-        min_should=_min_should(getattr(value, "min_should", None)),
-    )
+    given = getattr(value, "min_should", None)
+    least = None if given is None else edge.MinShould(_conditions(given.conditions) or [], given.min_count)
+    return edge.Filter(_conditions(value.must), _conditions(value.should), _conditions(value.must_not), least)
 
 
 def _conditions(value: Any) -> list[Any] | None:
     if not value:
         return None
     return [to_edge_condition(item) for item in (value if isinstance(value, list) else [value])]
-
-
-def _min_should(value: Any) -> edge.MinShould | None:
-    if value is None:
-        return None
-    return edge.MinShould(_conditions(value.conditions) or [], value.min_count)
 
 
 def to_edge_condition(value: Any) -> Any:
@@ -263,33 +249,6 @@ def _polygon(value: Any) -> edge.GeoPolygon:
     return edge.GeoPolygon(ring(value.exterior), [ring(line) for line in value.interiors or []])
 
 
-def _nested(value: Any) -> edge.NestedCondition:
-    inner = to_edge_filter(value.nested.filter)
-    return edge.NestedCondition(value.nested.key, inner or edge.Filter())
-
-
-class _Boolean:
-    """A truth value that the engine takes for one.
-
-    It tries integers first, and Python's True is the integer 1, which matches no boolean. It reads as a boolean what
-    it recognises by name as numpy's; numpy's own, in its older versions, is an integer too.
-    """
-
-    def __init__(self, value: bool) -> None:
-        self._value = value
-
-    def __bool__(self) -> bool:
-        return self._value
-
-
-_Boolean.__module__, _Boolean.__name__ = "numpy", "bool_"
-
-
-def match_value(value: bool | int | str) -> edge.MatchValue:
-    """The condition that a payload field has this value."""
-    return edge.MatchValue(_Boolean(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
-
-
 _MATCHES: dict[str, Callable[[Any], Any]] = {
     "value": match_value,
     "text": edge.MatchText,
@@ -304,9 +263,7 @@ _MATCHES: dict[str, Callable[[Any], Any]] = {
 _FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
     "match": _match,
     "range": _range,
-    "geo_bounding_box": lambda box: edge.GeoBoundingBox(
-        to_edge_geo_point(box.top_left), to_edge_geo_point(box.bottom_right)
-    ),
+    "geo_bounding_box": lambda box: edge.GeoBoundingBox(*map(to_edge_geo_point, (box.top_left, box.bottom_right))),
     "geo_radius": lambda circle: edge.GeoRadius(to_edge_geo_point(circle.center), circle.radius),
     "geo_polygon": _polygon,
     "values_count": lambda count: edge.ValuesCount(lt=count.lt, gt=count.gt, lte=count.lte, gte=count.gte),
@@ -321,6 +278,8 @@ _CONDITIONS: dict[str, Callable[[Any], Any]] = {
     "HasIdCondition": lambda value: edge.HasIdCondition(set(to_edge_ids(value.has_id))),
     "HasVectorCondition": lambda value: edge.HasVectorCondition(value.has_vector),
     "SliceCondition": lambda value: _SLICE(value.slice.total, value.slice.index),
-    "NestedCondition": _nested,
+    "NestedCondition": lambda value: edge.NestedCondition(
+        value.nested.key, to_edge_filter(value.nested.filter) or edge.Filter()
+    ),
     "Filter": to_edge_filter,
 }

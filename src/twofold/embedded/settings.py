@@ -10,13 +10,12 @@ JSON: no version of qdrant-client has a say in what is on disk.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from operator import lt
 from pathlib import Path
@@ -26,18 +25,12 @@ from uuid import uuid4
 import numpy as np
 import qdrant_edge as edge
 
-from .errors import BadRequest, StoreFormatError
-from .lock import write_json
+from .errors import BadRequest
+from .lock import read_versioned, unreadable, write_versioned
 
-FORMAT_VERSION = 1
 SETTINGS_FILE = "collection.json"
 # The server's own defaults; the engine wants them spelt out.
-HNSW_DEFAULTS: dict[str, Any] = {
-    "m": 16,
-    "ef_construct": 100,
-    "full_scan_threshold": 10_000,
-    "max_indexing_threads": 0,
-}
+HNSW_DEFAULTS = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000, "max_indexing_threads": 0}
 
 _PLACEHOLDER_VECTOR = "twofold-none"
 _MAX_VECTOR_SIZE = 65_536
@@ -45,8 +38,8 @@ _MAX_VECTOR_NAME_BYTES = 200
 _MAX_FLOAT32 = 3.4028234e38
 _MAX_SPARSE_INDEX = 2**32 - 1
 # No vector of numbers up to this one is too long for 32 bits.
-MAX_SINGLE = 1e18
-MAX_HALF = 65_504.0
+_MAX_SINGLE = 1e18
+_MAX_HALF = 65_504.0
 
 Config = Mapping[str, Any]
 
@@ -66,7 +59,7 @@ class Settings:
 
     def save(self, directory: Path) -> None:
         """Replace the settings file."""
-        write_json(directory / SETTINGS_FILE, {"format": FORMAT_VERSION, "engine": "qdrant-edge", **vars(self)})
+        write_versioned(directory / SETTINGS_FILE, vars(self))
 
     def with_config(self, **changes: Any) -> Settings:
         """The settings with other values for some keys of `config`."""
@@ -75,22 +68,15 @@ class Settings:
 
 def load_settings(directory: Path) -> Settings:
     """Read the settings; refuse those of a newer version instead of misreading them."""
-    path = directory / SETTINGS_FILE
+    raw = read_versioned(directory / SETTINGS_FILE)
     try:
-        raw = json.loads(path.read_text("utf-8"))
-        version = raw.pop("format")
-        if version > FORMAT_VERSION:
-            raise StoreFormatError(
-                f"{path} has format {version}, this version reads up to {FORMAT_VERSION}: upgrade twofold."
-            )
-        raw.pop("engine")
         settings = Settings(**raw)
         to_edge_config(settings.config, settings.wal)
         for schema in settings.indexes.values():
             to_edge_index(schema)
         return settings
     except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError) as error:
-        raise StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.") from error
+        raise unreadable(directory / SETTINGS_FILE, error) from error
 
 
 def new_shard_name() -> str:
@@ -119,17 +105,12 @@ def check_config(config: Config) -> None:
     for name, params in dense.items():
         if name:
             check_vector_name(name)
-        check_vector_size(params["size"])
+        if not 1 <= params["size"] <= _MAX_VECTOR_SIZE:
+            raise BadRequest(f"Vector size {params['size']} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
     for name in sparse_vectors(config):
         check_vector_name(name)
         if name in dense:
             raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
-
-
-def check_vector_size(size: int) -> None:
-    """Refuse sizes that no vector can have."""
-    if not 1 <= size <= _MAX_VECTOR_SIZE:
-        raise BadRequest(f"Vector size {size} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
 
 
 def check_vector_name(name: str) -> None:
@@ -140,28 +121,13 @@ def check_vector_name(name: str) -> None:
         )
 
 
-def to_schema(config: Config) -> VectorSchema:
-    """What the vectors of a collection must look like."""
-    dense = {
-        name: DenseField(params["size"], params.get("multivector_config") is not None, _max_value(params))
-        for name, params in dense_vectors(config).items()
-    }
-    return VectorSchema(dense, frozenset(sparse_vectors(config)))
-
-
-def _max_value(params: Config) -> float:
-    """Up to which number all can be stored. Cosine vectors have length 1 by the time they are."""
-    half = params.get("datatype") == "float16" and params["distance"] != "Cosine"
-    return MAX_HALF if half else MAX_SINGLE
-
-
 @dataclass(frozen=True)
 class DenseField:
     """What a dense vector must look like."""
 
     size: int
     multi: bool
-    max_value: float = MAX_SINGLE  # numbers up to this one can be stored without a closer look
+    max_value: float  # numbers up to this one can be stored without a closer look
 
 
 @dataclass(frozen=True)
@@ -176,100 +142,97 @@ class VectorSchema:
 
     def check_name(self, name: str) -> str:
         if name not in self.dense and name not in self.sparse:
-            known = ", ".join(repr(known) for known in self.names()) or "none"
-            hint = "pass using=… with one of them" if name == "" else "create it with create_vector_name(…)"
-            raise BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
+            raise self._unknown(name)
         return name
 
-    def struct(self, vector: Any) -> Any:
-        """The vectors of a point: a mapping by name, or the unnamed vector."""
-        if type(vector) is dict or isinstance(vector, Mapping):
-            return {name: self._stored(name, value) for name, value in vector.items()}
-        return {"": self._stored("", vector)}
+    def _unknown(self, name: str) -> BadRequest:
+        known = ", ".join(repr(known) for known in self.names()) or "none"
+        hint = "pass using=… with one of them" if name == "" else "create it with create_vector_name(…)"
+        return BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
 
-    def structs(self, vectors: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """The named vectors of many points. Arrays of one name are looked at together, which is quicker."""
+    def structs(self, vectors: Iterable[Any]) -> list[Any]:
+        """The vectors of many points, each a mapping by name or the unnamed vector."""
+        named = [each if isinstance(each, Mapping) else {"": each} for each in vectors]
+        # Arrays of one name are looked at together. Their memory is what the engine reads fastest: a list needs an
+        # object for every number, and the array itself is read slowly.
         rows = {
             name
             for name, field in self.dense.items()
-            if _are_rows([named[name] for named in vectors if name in named], field)
+            if _are_rows([each[name] for each in named if name in each], field)
         }
         return [
-            {name: value.data if name in rows else self._stored(name, value) for name, value in named.items()}
-            for named in vectors
+            {name: value.data if name in rows else self.vector(name, value) for name, value in each.items()}
+            for each in named
         ]
 
-    def _stored(self, name: str, value: Any) -> Any:
+    def vector(self, name: str, value: Any, *, query: bool = False) -> Any:
+        """One vector of the named field; in a query, a multi-vector field also takes a single vector."""
+        if name in self.sparse:
+            return _sparse(name, value)
         field = self.dense.get(name)
-        if field is not None and _are_rows([value], field):
-            # Quicker than a list, which needs an object for every number. The array itself is read slowly.
-            return value.data
-        return self.named(name, value)
-
-    def named(self, name: str, value: Any) -> Any:
-        """One vector of the named field."""
-        field = self.dense.get(name)
-        if field is not None:
-            return _multi(name, value, field) if field.multi else _dense(name, value, field)
-        self.check_name(name)
-        return _sparse(name, value)
-
-    def query(self, name: str, value: Any) -> Any:
-        """A vector to search with: as `named`, but a multi-vector field also takes a single vector."""
-        field = self.dense.get(name)
-        if field is not None and field.multi and not _nested(value):
-            return [_dense(name, value, field)]
-        return self.named(name, value)
+        if field is None:
+            raise self._unknown(name)
+        if not field.multi:
+            return _dense(name, value, field)
+        if query and not (len(value) and hasattr(value[0], "__len__")):
+            value = [value]
+        rows = _as_list(name, value)
+        if not rows:
+            raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
+        return [_dense(name, row, field) for row in rows]
 
 
-def _nested(value: Any) -> bool:
-    return bool(len(value)) and hasattr(value[0], "__len__")
+def to_schema(config: Config) -> VectorSchema:
+    """What the vectors of a collection must look like."""
+    dense = {}
+    for name, params in dense_vectors(config).items():
+        # Cosine vectors have length 1 by the time they are stored.
+        half = params.get("datatype") == "float16" and params["distance"] != "Cosine"
+        multi = params.get("multivector_config") is not None
+        dense[name] = DenseField(params["size"], multi, _MAX_HALF if half else _MAX_SINGLE)
+    return VectorSchema(dense, frozenset(sparse_vectors(config)))
 
 
-def _plain(name: str, value: Any) -> list[Any]:
-    """A list: the engine reads those ten times faster than numpy arrays."""
-    if type(value) is list:
-        return value
+def _are_rows(values: list[Any], field: DenseField) -> bool:
+    """What models make: so many 32-bit floats, none of them NaN or infinite. Anything else gets a closer look."""
+    if not values or field.multi:
+        return False
+    for value in values:
+        if type(value) is not np.ndarray or value.dtype != np.float32 or value.shape != (field.size,):
+            return False
+        if not value.flags.c_contiguous:
+            return False
+    return bool(np.abs(np.concatenate(values)).max() <= field.max_value)
+
+
+def _as_list(name: str, value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, (list, tuple)):
+        kind = type(value).__name__
         raise BadRequest(
-            f"Vector {name!r} must be a list of numbers, not {type(value).__name__}: text and images need an encoder "
-            "first."
+            f"Vector {name!r} must be a list of numbers, not {kind}: text and images need an encoder first."
         )
     return list(value)
 
 
 def _dense(name: str, value: Any, field: DenseField) -> list[float]:
-    numbers = _plain(name, value)
+    """A list: the engine reads those ten times faster than numpy arrays."""
+    if type(value) is np.ndarray:
+        value = value.tolist()
+    numbers: list[float] = value if type(value) is list else _as_list(name, value)
     if len(numbers) != field.size:
         raise BadRequest(
             f"Vector dimension error: vector {name!r} expected dim: {field.size}, got {len(numbers)}. Encode with "
             "the model the collection was made for."
         )
-    _finite(name, numbers)
-    if field.max_value == MAX_HALF and max(map(abs, numbers)) > MAX_HALF:
+    _check_finite(name, numbers)
+    if field.max_value == _MAX_HALF and max(map(abs, numbers)) > _MAX_HALF:
         raise BadRequest(f"Vector {name!r} holds a number too large for 16-bit floats: scale it, or store 32 bits.")
     return numbers
 
 
-def _are_rows(values: list[Any], field: DenseField) -> bool:
-    """What models make: so many 32-bit floats, none of them NaN or infinite. Anything else gets a closer look."""
-    if not values or field.multi or not all(_is_row(value, field.size) for value in values):
-        return False
-    return bool(np.abs(np.concatenate(values)).max() <= field.max_value)
-
-
-def _is_row(value: Any, size: int) -> bool:
-    return (
-        type(value) is np.ndarray
-        and value.dtype == np.float32
-        and value.shape == (size,)
-        and bool(value.flags.c_contiguous)
-    )
-
-
-def _finite(name: str, numbers: list[float]) -> None:
+def _check_finite(name: str, numbers: list[float]) -> None:
     try:
         # The length is NaN or inf as soon as one number is: one C call instead of a Python loop.
         length = math.hypot(*numbers)
@@ -279,39 +242,24 @@ def _finite(name: str, numbers: list[float]) -> None:
         raise BadRequest(f"Vector {name!r} holds NaN, infinity or a number too large for 32-bit floats.")
 
 
-def _multi(name: str, value: Any, field: DenseField) -> list[list[float]]:
-    rows = _plain(name, value)
-    if not rows:
-        raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
-    return [_dense(name, row, field) for row in rows]
-
-
 def _sparse(name: str, value: Any) -> edge.SparseVector:
     if isinstance(value, Mapping) and value.keys() == {"indices", "values"}:
         value = edge.SparseVector(value["indices"], value["values"])
     if not (hasattr(value, "indices") and hasattr(value, "values")):
         raise BadRequest(f"Vector {name!r} is sparse: pass a SparseVector(indices, values).")
-    indices, values = _list(value.indices), _list(value.values)
+    indices, values = list(value.indices), list(value.values)
     if len(indices) != len(values):
         raise BadRequest(f"Sparse vector {name!r}: {len(indices)} indices but {len(values)} values.")
-    _finite(name, values)
+    _check_finite(name, values)
     if not all(map(lt, indices, islice(indices, 1, None))):  # most are in order, each once
-        indices, values = _in_order(name, indices, values)
+        pairs = dict(zip(indices, values, strict=True))
+        if len(pairs) != len(indices):
+            raise BadRequest(f"Sparse vector {name!r} names an index twice: add up its values first.")
+        indices.sort()
+        values = [pairs[index] for index in indices]
     if indices and not (indices[0] >= 0 and indices[-1] <= _MAX_SPARSE_INDEX):
         raise BadRequest(f"Sparse vector {name!r}: indices must be from 0 to 2**32 - 1.")
     return edge.SparseVector(indices, values)
-
-
-def _list(values: Any) -> list[Any]:
-    return values if type(values) is list else list(values)
-
-
-def _in_order(name: str, indices: list[int], values: list[float]) -> tuple[list[int], list[float]]:
-    pairs = dict(zip(indices, values, strict=True))
-    if len(pairs) != len(indices):
-        raise BadRequest(f"Sparse vector {name!r} names an index twice: add up its values first.")
-    ordered = sorted(indices)
-    return ordered, [pairs[index] for index in ordered]
 
 
 # --- The engine's form of the settings ---
@@ -339,63 +287,51 @@ def to_edge_enum(edge_enum: Any, value: Enum | str | None) -> Any:
 
 def to_edge_config(config: Config, wal: bool, threads: int = 1) -> edge.EdgeConfig:
     """A shard's settings; `threads` look through its segments."""
-    dense = {name: _dense_params(params) for name, params in dense_vectors(config).items()}
-    sparse = {name: _sparse_params(params) for name, params in sparse_vectors(config).items()}
+    dense = {name: edge.EdgeVectorParams(**_arguments(params)) for name, params in dense_vectors(config).items()}
+    sparse = {
+        name: edge.EdgeSparseVectorParams(modifier=_modifier(params), **_arguments(params.get("index") or {}))
+        for name, params in sparse_vectors(config).items()
+    }
     if not dense and not sparse:
         # Qdrant has collections of payloads alone, the engine wants a vector: one that nobody sees or fills.
         sparse = {_PLACEHOLDER_VECTOR: edge.EdgeSparseVectorParams()}
+    names = ("on_disk_payload", "hnsw_config", "quantization_config")
+    optimizers = config.get("optimizers_config")
+    if optimizers is not None:
+        optimizers = edge.EdgeOptimizersConfig(**{name: optimizers.get(name) for name in _OPTIMIZERS})
     return edge.EdgeConfig(
         vectors=dense,
         sparse_vectors=sparse,
-        on_disk_payload=config.get("on_disk_payload"),
-        hnsw_config=_hnsw(config.get("hnsw_config")),
-        quantization_config=_quantization(config.get("quantization_config")),
-        optimizers=_optimizers(config.get("optimizers_config")),
-        payload_memory=_memory(config.get("payload") or {}),
-        id_tracker_memory=_memory(config.get("id_tracker") or {}),
+        **_arguments({name: config.get(name) for name in names}),
+        optimizers=optimizers,
+        payload_memory=to_edge_enum(edge.Memory, (config.get("payload") or {}).get("memory")),
+        id_tracker_memory=to_edge_enum(edge.Memory, (config.get("id_tracker") or {}).get("memory")),
         wal_enabled=wal,
         max_search_threads=threads,
     )
 
 
-def _dense_params(params: Config) -> edge.EdgeVectorParams:
-    return edge.EdgeVectorParams(
-        size=params["size"],
-        distance=to_edge_enum(edge.Distance, params["distance"]),
-        on_disk=params.get("on_disk"),
-        multivector_config=_multivector(params.get("multivector_config")),
-        datatype=_datatype(params),
-        quantization_config=_quantization(params.get("quantization_config")),
-        hnsw_config=_hnsw(params.get("hnsw_config")),
-        memory=_memory(params),
-    )
+def new_vector(name: str, params: Config, *, sparse: bool) -> edge.UpdateOperation:
+    """The operation that adds a vector to a collection."""
+    given = _arguments((params.get("index") or {}) if sparse else params)
+    if sparse:
+        return edge.UpdateOperation.create_sparse_vector(name, _modifier(params), given.get("datatype"))
+    multi, datatype = given.get("multivector_config"), given.get("datatype")
+    return edge.UpdateOperation.create_dense_vector(name, given["size"], given["distance"], multi, datatype)
 
 
-def _sparse_params(params: Config) -> edge.EdgeSparseVectorParams:
-    index = params.get("index") or {}
-    return edge.EdgeSparseVectorParams(
-        full_scan_threshold=index.get("full_scan_threshold"),
-        on_disk=index.get("on_disk"),
-        modifier=_modifier(params),
-        datatype=_datatype(index),
-        memory=_memory(index),
-    )
+def to_edge_index(schema: str | Config) -> Any:
+    """What `create_field_index` takes, for the name of a type or the parameters of an index."""
+    if isinstance(schema, str):
+        return to_edge_enum(edge.PayloadSchemaType, schema)
+    given = _arguments(schema)
+    return _INDEX_PARAMS[given.pop("type")](**given)
 
 
-def new_dense_vector(name: str, params: Config) -> edge.UpdateOperation:
-    """The operation that adds a dense vector to a collection."""
-    return edge.UpdateOperation.create_dense_vector(
-        name,
-        params["size"],
-        to_edge_enum(edge.Distance, params["distance"]),
-        _multivector(params.get("multivector_config")),
-        _datatype(params),
-    )
-
-
-def new_sparse_vector(name: str, params: Config) -> edge.UpdateOperation:
-    """The operation that adds a sparse vector to a collection."""
-    return edge.UpdateOperation.create_sparse_vector(name, _modifier(params), _datatype(params.get("index") or {}))
+def _arguments(params: Config) -> dict[str, Any]:
+    """What the engine's class for these settings takes: it calls them as Qdrant's REST interface does."""
+    given = {name: value for name, value in params.items() if value is not None}
+    return {name: _CONVERTERS[name](value) if name in _CONVERTERS else value for name, value in given.items()}
 
 
 def _modifier(params: Config) -> edge.Modifier | None:
@@ -406,60 +342,42 @@ def _modifier(params: Config) -> edge.Modifier | None:
     return edge.Modifier.Idf if value == "idf" else None
 
 
-def _multivector(value: Config | None) -> edge.MultiVectorConfig | None:
-    if value is None:
-        return None
-    return edge.MultiVectorConfig(to_edge_enum(edge.MultiVectorComparator, value["comparator"]))
-
-
-def _datatype(params: Config) -> Any:
-    return to_edge_enum(edge.VectorStorageDatatype, params.get("datatype"))
-
-
-def _memory(params: Config) -> Any:
-    return to_edge_enum(edge.Memory, params.get("memory"))
-
-
-def _hnsw(diff: Config | None) -> edge.HnswIndexConfig | None:
-    if diff is None:
-        return None
-    given = {name: value for name, value in diff.items() if value is not None}
-    return edge.HnswIndexConfig(**{**HNSW_DEFAULTS, **given, "memory": _memory(diff)})
-
-
-def _optimizers(diff: Config | None) -> edge.EdgeOptimizersConfig | None:
-    if diff is None:
-        return None
-    names = (
-        "deleted_threshold",
-        "vacuum_min_vector_number",
-        "default_segment_number",
-        "max_segment_size",
-        "indexing_threshold",
-        "prevent_unoptimized",
-    )
-    return edge.EdgeOptimizersConfig(**{name: diff.get(name) for name in names})
-
-
-def _quantization(value: Config | None) -> Any:
-    if value is None:
-        return None
-    [(kind, given)] = value.items()
-    always_ram, memory = given.get("always_ram"), _memory(given)
+def _quantization(value: Config) -> Any:
+    [(kind, params)] = value.items()
+    given = _arguments(params)
     if kind == "scalar":
-        scalar = to_edge_enum(edge.ScalarType, given["type"])
-        return edge.ScalarQuantizationConfig(scalar, given.get("quantile"), always_ram, memory)
-    if kind == "product":
-        ratio = to_edge_enum(edge.CompressionRatio, given["compression"])
-        return edge.ProductQuantizationConfig(ratio, always_ram, memory)
-    if kind == "binary":
-        stored = to_edge_enum(edge.BinaryQuantizationEncoding, given.get("encoding"))
-        queried = to_edge_enum(edge.BinaryQuantizationQueryEncoding, given.get("query_encoding"))
-        return edge.BinaryQuantizationConfig(always_ram, stored, queried, memory)
-    bits = to_edge_enum(edge.TurboQuantBitSize, given.get("bits"))
-    return edge.TurboQuantQuantizationConfig(always_ram, bits, memory)
+        given["type"] = to_edge_enum(edge.ScalarType, given["type"])
+    return _QUANTIZATIONS.get(kind, edge.TurboQuantQuantizationConfig)(**given)
 
 
+def _stopwords(value: str | Config) -> Any:
+    if isinstance(value, str):
+        return to_edge_enum(edge.Language, value)
+    languages = {to_edge_enum(edge.Language, name) for name in value.get("languages") or []}
+    return edge.StopwordsSet(languages, set(value.get("custom") or []))
+
+
+def _stemmer(value: Config) -> Any:
+    if value["type"] == "none":
+        return edge.DisabledStemmer()
+    return edge.SnowballParams(to_edge_enum(edge.SnowballLanguage, value["language"]))
+
+
+def _scoring(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return edge.TextScoringParams(to_edge_enum(edge.TextScoringType, value.get("type")))
+
+
+_OPTIMIZERS = (
+    *("deleted_threshold", "vacuum_min_vector_number", "default_segment_number"),
+    *("max_segment_size", "indexing_threshold", "prevent_unoptimized"),
+)
+_QUANTIZATIONS: dict[str, Any] = {
+    "scalar": edge.ScalarQuantizationConfig,
+    "product": edge.ProductQuantizationConfig,
+    "binary": edge.BinaryQuantizationConfig,
+}
 _INDEX_PARAMS: dict[str, Any] = {
     "keyword": edge.KeywordIndexParams,
     "integer": edge.IntegerIndexParams,
@@ -470,42 +388,23 @@ _INDEX_PARAMS: dict[str, Any] = {
     "uuid": edge.UuidIndexParams,
     "text": edge.TextIndexParams,
 }
-
-
-def to_edge_index(schema: str | Config) -> Any:
-    """What `create_field_index` takes, for the name of a type or the parameters of an index."""
-    if isinstance(schema, str):
-        return to_edge_enum(edge.PayloadSchemaType, schema)
-    given = {name: value for name, value in schema.items() if value is not None}
-    kind = given.pop("type")
-    given["memory"] = _memory(schema)
-    if kind == "text":
-        given.update(_text_index(schema))
-    return _INDEX_PARAMS[kind](**given)
-
-
-def _text_index(schema: Config) -> dict[str, Any]:
-    scoring: Any = schema.get("scoring")
-    if isinstance(scoring, Mapping):
-        scoring = edge.TextScoringParams(to_edge_enum(edge.TextScoringType, scoring.get("type")))
-    return {
-        "tokenizer": to_edge_enum(edge.TokenizerType, schema.get("tokenizer")),
-        "stopwords": _stopwords(schema.get("stopwords")),
-        "stemmer": _stemmer(schema.get("stemmer")),
-        "scoring": scoring,
-    }
-
-
-def _stopwords(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return to_edge_enum(edge.Language, value)
-    languages = {to_edge_enum(edge.Language, name) for name in value.get("languages") or []}
-    return edge.StopwordsSet(languages, set(value.get("custom") or []))
-
-
-def _stemmer(value: Any) -> Any:
-    if value is None:
-        return None
-    if value["type"] == "none":
-        return edge.DisabledStemmer()
-    return edge.SnowballParams(to_edge_enum(edge.SnowballLanguage, value["language"]))
+_ENUMS: dict[str, Any] = {
+    "distance": edge.Distance,
+    "datatype": edge.VectorStorageDatatype,
+    "memory": edge.Memory,
+    "comparator": edge.MultiVectorComparator,
+    "compression": edge.CompressionRatio,
+    "encoding": edge.BinaryQuantizationEncoding,
+    "query_encoding": edge.BinaryQuantizationQueryEncoding,
+    "bits": edge.TurboQuantBitSize,
+    "tokenizer": edge.TokenizerType,
+}
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    **{name: partial(to_edge_enum, edge_enum) for name, edge_enum in _ENUMS.items()},
+    "multivector_config": lambda value: edge.MultiVectorConfig(**_arguments(value)),
+    "hnsw_config": lambda value: edge.HnswIndexConfig(**{**HNSW_DEFAULTS, **_arguments(value)}),
+    "quantization_config": _quantization,
+    "stopwords": _stopwords,
+    "stemmer": _stemmer,
+    "scoring": _scoring,
+}

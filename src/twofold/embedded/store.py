@@ -8,7 +8,6 @@ to let go closes it all. At the end stands what happens after a fork and at the 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import re
@@ -36,16 +35,14 @@ from .errors import (
     StoreError,
     StoreFormatError,
 )
-from .lock import StoreLock, make_directory, remove_tree, write_json
+from .lock import StoreLock, make_directory, read_versioned, remove_tree, unreadable, write_versioned
 from .optimize import optimize
 from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
 Optimizing = Literal["auto", "manual"]
 
-MEMORY = ":memory:"
 _LOG = logging.getLogger("twofold.embedded")
-_FORMAT_VERSION = 1
 _STORE_FILE = "twofold.json"
 _LOCAL_MODE_FILE = "meta.json"
 _REBUILD_WAIT_SECONDS = 5.0
@@ -82,18 +79,16 @@ class Options:
             raise BadRequest(f"optimize must be 'auto' or 'manual', not {self.optimize!r}.")
 
 
-def check_options(*, durability: Durability = "process", optimize: Optimizing = "auto") -> None:
-    """Refuse options that no store can be opened with, before anything is made for it."""
-    Options(durability, optimize)
-
-
 def open_store(path: str | os.PathLike[str], options: Options) -> Store:
     """The store at `path`, shared if this process has it open already. Every call needs its own `release`."""
-    _start_closer()
-    if os.fspath(path) == MEMORY:
-        return Store(None, options)
+    global _closer
     key = os.path.realpath(path)
     with _registry:
+        if _closer is None:
+            _closer = threading.Thread(target=_close_forgotten, args=(_forgotten,), name="twofold-closer", daemon=True)
+            _closer.start()
+        if os.fspath(path) == ":memory:":
+            return Store(None, options)
         store = _open_stores.get(key)
         if store is None:
             store = _open_stores[key] = Store(Path(key), options)
@@ -102,28 +97,12 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         return store
 
 
-def _start_closer() -> None:
-    global _closer
-    with _registry:
-        if _closer is None:
-            _closer = threading.Thread(target=_close_forgotten, args=(_forgotten,), name="twofold-closer", daemon=True)
-            _closer.start()
-
-
 def _close_forgotten(forgotten: SimpleQueue[Store]) -> None:
     while True:
         try:
             forgotten.get().release()
         except Exception:
             _LOG.exception("closing a store whose client was forgotten failed")
-
-
-@dataclass(frozen=True)
-class Damaged:
-    """A collection that can't be loaded: its name stays taken, so that nobody starts over without noticing."""
-
-    directory: Path
-    error: Exception
 
 
 class Store:
@@ -137,22 +116,29 @@ class Store:
         self._users = 1
         self._changing = threading.RLock()
         self._lock: StoreLock | None = None
+        self._sync = options.durability == "power"
+        self._housekeeper = Housekeeper(weakref.WeakMethod(self.collections), options.optimize == "auto")
+        self._collections: dict[str, Collection] = {}
+        # Those that can't be loaded, and why. The name stays taken, so that nobody starts over without noticing; where
+        # it can't be read, the slug that begins the directory's name stands for all names that become it.
+        self._damaged: dict[str, tuple[Path, Exception]] = {}
+        self._damaged_slugs: dict[str, tuple[Path, Exception]] = {}
         try:
-            _refuse_foreign(self.path)
+            if self.path.is_file():
+                raise StoreError(f"{self.path} is a file: an embedded store needs a directory.")
+            if (self.path / _LOCAL_MODE_FILE).exists() and not (self.path / _STORE_FILE).exists():
+                raise LocalStoreFound(str(self.path))
             make_directory(self.path)
             self._lock = StoreLock(self.path, options.lock_wait_seconds)
             self._aliases = self._read_store_file()
-            self._damaged: dict[str, Damaged] = {}
-            self._nameless: dict[str, Damaged] = {}
-            self._collections = self._open_collections()
+            for directory in sorted((self.path / "collections").glob("*")):
+                self._open_collection(directory)
         except BaseException:
-            if self._lock is not None:
-                self._lock.release()
+            self._close()
             if self.in_memory:
                 remove_tree(self.path)
             raise
         _alive.add(self)
-        self._housekeeper = Housekeeper(weakref.WeakMethod(self.collections), options.optimize == "auto")
         self._housekeeper.start()
 
     def collections(self) -> list[Collection]:
@@ -160,60 +146,30 @@ class Store:
         return list(self._collections.values())
 
     def _read_store_file(self) -> dict[str, str]:
+        """The aliases."""
         path = self.path / _STORE_FILE
         if not path.exists():
-            self._save({})
-            return {}
+            write_versioned(path, {"aliases": {}})
+        raw = read_versioned(path)
         try:
-            raw = json.loads(path.read_text("utf-8"))
-            version, aliases = int(raw["format"]), dict(raw["aliases"])
+            return dict(raw["aliases"])
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.") from error
-        if version > _FORMAT_VERSION:
-            raise StoreFormatError(
-                f"{path} has format {version}, this version reads {_FORMAT_VERSION}: upgrade twofold."
-            )
-        return aliases
+            raise unreadable(path, error) from error
 
-    def _save(self, aliases: dict[str, str]) -> None:
-        write_json(self.path / _STORE_FILE, {"format": _FORMAT_VERSION, "engine": "qdrant-edge", "aliases": aliases})
-
-    def _open_collections(self) -> dict[str, Collection]:
-        found: dict[str, Collection] = {}
+    def _open_collection(self, directory: Path) -> None:
+        named, name = self._damaged_slugs, directory.name[: -_DIRECTORY_NUMBER_LENGTH - 1]
         try:
-            for directory in sorted((self.path / "collections").glob("*")):
-                if (directory / SETTINGS_FILE).exists():
-                    self._open_collection(directory, found)
-                elif (directory / DELETED_FILE).exists() or (directory / UNFINISHED_FILE).exists():
-                    remove_collection(directory)  # killed while it was deleted, or made
-                elif any(directory.glob("shard-*")):
-                    self._note_nameless(directory, StoreFormatError(f"{directory / SETTINGS_FILE} is missing"))
-        except BaseException:
-            for collection in found.values():
-                collection.close()
-            raise
-        return found
-
-    def _open_collection(self, directory: Path, found: dict[str, Collection]) -> None:
-        try:
-            settings = load_settings(directory)
-        except StoreFormatError as error:
-            self._note_nameless(directory, error)
-            return
-        try:
-            found[settings.name] = Collection.open(directory, settings, self._sync)
+            if (directory / SETTINGS_FILE).exists():
+                settings = load_settings(directory)
+                named, name = self._damaged, settings.name
+                self._collections[name] = Collection.open(directory, settings, self._sync)
+            elif (directory / DELETED_FILE).exists() or (directory / UNFINISHED_FILE).exists():
+                remove_collection(directory)  # killed while it was deleted, or made
+            elif any(directory.glob("shard-*")):
+                raise StoreFormatError(f"{directory / SETTINGS_FILE} is missing")
         except (StoreError, EmbeddedError, EngineFailure) as error:
-            _LOG.warning("the collection %s in %s can't be loaded: %s", settings.name, directory, error)
-            self._damaged[settings.name] = Damaged(directory, error)
-
-    def _note_nameless(self, directory: Path, error: StoreFormatError) -> None:
-        """A collection whose name can't be read; its directory has what all names of that form become."""
-        _LOG.warning("the collection in %s can't be loaded: %s", directory, error)
-        self._nameless[slug_of(directory.name)] = Damaged(directory, error)
-
-    @property
-    def _sync(self) -> bool:
-        return self.options.durability == "power"
+            _LOG.warning("the collection %s in %s can't be loaded: %s", name, directory, error)
+            named[name] = directory, error
 
     def share(self, options: Options) -> None:
         if options != self.options:
@@ -236,13 +192,16 @@ class Store:
                 self._close()
 
     def _close(self) -> None:
-        if self._lock is None:
-            return
         lock, self._lock = self._lock, None
+        if lock is None:
+            return
         _open_stores.pop(str(self.path), None)
         # Carried out from the last to the first, each of them even if another fails.
         with ExitStack() as steps:
-            steps.callback(self._let_go, lock)
+            if self.in_memory:
+                steps.callback(remove_tree, self.path)
+            steps.callback(lock.release)
+            steps.callback(self._collections.clear)
             # So that no file is written or removed once others may open the store. Only so long: a rebuild held up
             # by whoever watches its progress works on a directory of its own, and can do no harm.
             for collection in self.collections():
@@ -250,12 +209,6 @@ class Store:
             steps.callback(self._housekeeper.end)
             for collection in self.collections():
                 steps.callback(collection.close)
-
-    def _let_go(self, lock: StoreLock) -> None:
-        self._collections = {}
-        lock.release()
-        if self.in_memory:
-            remove_tree(self.path)
 
     def poison(self) -> None:
         """In a forked child: the parent keeps the store, the child may only open its own."""
@@ -284,23 +237,21 @@ class Store:
         return collection
 
     def _refuse_damaged(self, name: str) -> None:
-        nameless = self._nameless.get(slug(name))
-        if nameless is not None:
-            raise StoreFormatError(
-                f"The collection {name} can't be used ({nameless.error}). Close the client and restore "
-                f"{nameless.directory} from a backup, or remove that folder to give it up."
-            ) from nameless.error
-        damaged = self._damaged.get(name)
+        kind: type[StoreError] = StoreFormatError
+        way_out = "remove that folder to give it up"
+        damaged = self._damaged_slugs.get(_slug(name))
+        if damaged is None:
+            kind, way_out = StoreError, f"give it up with delete_collection({name!r})"
+            damaged = self._damaged.get(name)
         if damaged is not None:
-            raise StoreError(
-                f"The collection {name} can't be used ({damaged.error}). Close the client and restore "
-                f"{damaged.directory} from a backup, or give it up with delete_collection({name!r})."
-            ) from damaged.error
+            directory, error = damaged
+            message = f"The collection {name} can't be used ({error}). Close the client and restore {directory}"
+            raise kind(f"{message} from a backup, or {way_out}.") from error
 
     def has(self, name: str) -> bool:
         self._check_open()
         known = name in self._collections or name in self._damaged or name in self._aliases
-        return known or slug(name) in self._nameless
+        return known or _slug(name) in self._damaged_slugs
 
     def create(self, settings: Settings) -> None:
         name = settings.name
@@ -309,8 +260,8 @@ class Store:
             if self.has(name):
                 kind = "Alias" if name in self._aliases else "Collection"
                 raise Conflict(f"{kind} {name} already exists: delete it first, or choose another name.")
-            directory = self.path / "collections" / new_directory_name(name)
-            self._collections[name] = Collection.create(directory, settings, self._sync)
+            unique = f"{_slug(name)}-{uuid4().hex[:_DIRECTORY_NUMBER_LENGTH]}"
+            self._collections[name] = Collection.create(self.path / "collections" / unique, settings, self._sync)
 
     def delete(self, name: str) -> bool:
         with self._changing:
@@ -319,16 +270,14 @@ class Store:
                 self._refuse_damaged(name)
                 return False
             if name in self._aliases.values():
-                self.change_aliases(lambda aliases: _drop_target(aliases, name))
+                self._set_aliases({alias: target for alias, target in self._aliases.items() if target != name})
             if name in self._damaged:
-                self._give_up(self._damaged.pop(name))
+                directory, _ = self._damaged.pop(name)
+                mark_deleted(directory)
+                remove_collection(directory)
             else:
                 self._collections.pop(name).destroy()
             return True
-
-    def _give_up(self, damaged: Damaged) -> None:
-        mark_deleted(damaged.directory)
-        remove_collection(damaged.directory)
 
     @property
     def aliases(self) -> dict[str, str]:
@@ -340,8 +289,11 @@ class Store:
         with self._changing:
             aliases = self.aliases
             change(aliases)
-            self._save(aliases)
-            self._aliases = aliases
+            self._set_aliases(aliases)
+
+    def _set_aliases(self, aliases: dict[str, str]) -> None:
+        write_versioned(self.path / _STORE_FILE, {"aliases": aliases})
+        self._aliases = aliases
 
     def _check_open(self) -> None:
         if self._lock is None:
@@ -352,18 +304,6 @@ class Store:
         return StoreClosed(f"The client for {self.path} is closed: open another with embedded_client(path).")
 
 
-def _drop_target(aliases: dict[str, str], name: str) -> None:
-    for alias in [alias for alias, target in aliases.items() if target == name]:
-        del aliases[alias]
-
-
-def _refuse_foreign(path: Path) -> None:
-    if path.is_file():
-        raise StoreError(f"{path} is a file: an embedded store needs a directory.")
-    if (path / _LOCAL_MODE_FILE).exists() and not (path / _STORE_FILE).exists():
-        raise LocalStoreFound(str(path))
-
-
 def check_collection_name(name: str) -> None:
     """Refuse what can't be the name of a collection."""
     if not name or name in (".", "..") or len(name) > 255 or _FORBIDDEN_IN_NAMES.search(name):
@@ -372,19 +312,9 @@ def check_collection_name(name: str) -> None:
         )
 
 
-def slug(name: str) -> str:
+def _slug(name: str) -> str:
     """What the directory of a collection begins with; several names may have the same."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40]
-
-
-def new_directory_name(name: str) -> str:
-    """A directory that no other collection has, whatever it was called."""
-    return f"{slug(name)}-{uuid4().hex[:_DIRECTORY_NUMBER_LENGTH]}"
-
-
-def slug_of(directory_name: str) -> str:
-    """What the name of the collection in a directory has become."""
-    return directory_name[: -_DIRECTORY_NUMBER_LENGTH - 1]
 
 
 class Housekeeper(threading.Thread):
@@ -422,21 +352,19 @@ class Housekeeper(threading.Thread):
             if collection.unflushed and idle > _IDLE_SECONDS_BEFORE_FLUSH:
                 collection.flush()
                 collection.save_count()
-            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE:
-                self._optimize(collection)
+            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE and self._is_due(collection):
+                _LOG.info("optimising %s in the background", collection.settings.name)
+                optimize(collection)
+                _LOG.info("optimised %s", collection.settings.name)
         except StoreError as error:  # closed meanwhile, or no room on the disk
             _LOG.debug("housekeeping of %s: %s", collection.settings.name, error)
         except Exception:
             _LOG.exception("housekeeping of %s failed", collection.settings.name)
 
-    def _optimize(self, collection: Collection) -> None:
-        if self._decided.get(collection) == collection.last_write:
-            return
+    def _is_due(self, collection: Collection) -> bool:
+        decided = self._decided.get(collection) == collection.last_write
         self._decided[collection] = collection.last_write
-        if should_optimize(collection):
-            _LOG.info("optimising %s in the background", collection.settings.name)
-            optimize(collection)
-            _LOG.info("optimised %s", collection.settings.name)
+        return not decided and should_optimize(collection)
 
 
 def should_optimize(collection: Collection) -> bool:

@@ -20,9 +20,10 @@ from typing import Any
 import qdrant_edge as edge
 from qdrant_client import models
 
-from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, check_options, open_store
+from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, open_store
+from twofold.embedded.collection import match_value
 from twofold.embedded.optimize import optimize
-from twofold.embedded.points import match_value, to_edge_filter, to_edge_payload
+from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.embedded.settings import VectorSchema
 from twofold.encoders.base import Sparse
 from twofold.engine.calls import Page
@@ -51,7 +52,7 @@ _HALF = 0.5
 def check_store_options(options: Mapping[str, Any]) -> None:
     """Refuse options that no store can be opened with, before anything is made for it."""
     try:
-        check_options(**options)
+        Options(**options)
     except BadRequest as error:
         raise ConfigError(str(error)) from None
 
@@ -273,7 +274,7 @@ class _Translator:
 
     def _nearest(self, leg: VectorQuery) -> Any:
         name = SPARSE if isinstance(leg.vector, Sparse) else DENSE
-        return edge.Query.Nearest(self._schema.query(name, leg.vector), name)
+        return edge.Query.Nearest(self._schema.vector(name, leg.vector, query=True), name)
 
     def _params(self, leg: VectorQuery) -> edge.SearchParams | None:
         if leg.idf_corpus is not None:

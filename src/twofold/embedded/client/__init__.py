@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 _MADE_FOR = (1, 20)
 
@@ -57,33 +57,25 @@ from . import collections, reads, writes  # noqa: E402
 _ASYNC_THREADS = 8
 # Arguments that no `**` takes: they serve a network or a cluster, or have been looked at.
 _NOT_PASSED_ON = {"wait", "ordering", "consistency", "timeout", "collection_name", "shard_key_selector"}
-# Public methods that are no requests, or that work on top of the others.
-_NOT_REQUESTS = {"close", "migrate"}
-
 _CLUSTER = "A cluster has it: connect to one by URL."
-_SNAPSHOT = (
-    "Close the client and copy its directory, or call client.flush() and copy it while nothing writes; "
-    "between stores use client.migrate(other)."
-)
-_NEIGHBOURS = "Query each point's neighbours with query_batch_points."
-_SNAPSHOT_METHODS = (
-    *("create_snapshot", "delete_snapshot", "list_snapshots", "recover_snapshot"),
-    *("create_full_snapshot", "delete_full_snapshot", "list_full_snapshots"),
-    *("create_shard_snapshot", "delete_shard_snapshot", "list_shard_snapshots", "recover_shard_snapshot"),
-)
-_CLUSTER_METHODS = (
-    *("cluster_collection_update", "collection_cluster_info", "cluster_status", "cluster_telemetry"),
-    *("recover_current_peer", "remove_peer"),
-)
-_INSTEAD = {
-    **dict.fromkeys(("search_matrix_offsets", "search_matrix_pairs"), _NEIGHBOURS),
-    **dict.fromkeys(_SNAPSHOT_METHODS, _SNAPSHOT),
-    **dict.fromkeys(_CLUSTER_METHODS, _CLUSTER),
+# What to do instead of calling methods that have this in their names.
+_INSTEAD_OF = {
+    "snapshot": "Close the client and copy its directory, or call client.flush() and copy it while nothing writes; "
+    "between stores use client.migrate(other).",
+    "cluster": _CLUSTER,
+    "_peer": _CLUSTER,
+    "search_matrix": "Query each point's neighbours with query_batch_points.",
     "create_shard_key": "Use a payload field with a keyword index (is_tenant=True) and a filter.",
     "delete_shard_key": "Delete by a filter on the tenant's payload field.",
     "list_shard_keys": "Use facet on the tenant's payload field.",
     "get_optimizations": "Use client.optimize(collection, progress=…).",
 }
+_REQUESTS = [
+    name
+    for name, _ in inspect.getmembers(QdrantBase, inspect.isfunction)
+    if not name.startswith("_") and name not in ("close", "migrate")  # which work on top of the others
+]
+_INSTEAD = {name: text for name in _REQUESTS for part, text in _INSTEAD_OF.items() if part in name}
 
 
 # --- Errors that are also what a server's client raises ---
@@ -102,22 +94,18 @@ class ResponseError(EmbeddedError, UnexpectedResponse):  # type: ignore[misc]  #
 
 
 class BadRequestResponse(BadRequest, ResponseError):  # type: ignore[misc]
-    """The request itself is wrong; nothing was written."""
+    """400."""
 
 
 class NotFoundResponse(NotFound, ResponseError):  # type: ignore[misc]
-    """A collection, alias or point that the request names isn't there."""
+    """404."""
 
 
 class ConflictResponse(Conflict, ResponseError):  # type: ignore[misc]
-    """The name is taken."""
+    """409."""
 
 
-_RESPONSES: dict[type, type[ResponseError]] = {
-    BadRequest: BadRequestResponse,
-    NotFound: NotFoundResponse,
-    Conflict: ConflictResponse,
-}
+_RESPONSES: dict[type, Any] = {BadRequest: BadRequestResponse, NotFound: NotFoundResponse, Conflict: ConflictResponse}
 
 
 @contextmanager
@@ -136,86 +124,16 @@ def as_responses() -> Iterator[None]:
 # --- Requests ---
 
 
-class Handler(NamedTuple):
-    """A function that serves a method of QdrantClient, and what it wants to be called with."""
-
-    function: Callable[..., Any]
-    wants: frozenset[str]
-    takes_others: bool
-
-
-def _handlers() -> dict[str, Handler]:
-    handlers = {}
+def _handlers() -> dict[str, tuple[Callable[..., Any], frozenset[str], bool]]:
+    """The functions that serve methods of QdrantClient, the arguments each uses, and whether it takes all others."""
+    handlers: dict[str, tuple[Callable[..., Any], frozenset[str], bool]] = {}
     for module in (collections, reads, writes, sys.modules[__name__]):
         for name, function in vars(module).items():
             if not name.startswith("_") and inspect.isfunction(function) and hasattr(QdrantBase, name):
                 parameters = inspect.signature(function).parameters.values()
-                rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-                handlers[name] = Handler(function, frozenset(parameter.name for parameter in parameters), rest)
+                takes_others = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+                handlers[name] = function, frozenset(parameter.name for parameter in parameters), takes_others
     return handlers
-
-
-class Session:
-    """One client's share of a store."""
-
-    def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
-        self._store = open_store(path, options)
-        self._encoder = reads.Encoder()
-        self._released = False
-
-    @property
-    def store(self) -> Store:
-        """The store, until this client is closed: others may have it open still."""
-        if self._released:
-            raise self._store.closed_error()
-        return self._store
-
-    def serve(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out one method of QdrantClient."""
-        if arguments.get("shard_key_selector") is not None:
-            reads.refuse_shard_key()
-        if name in _INSTEAD:
-            raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
-        with as_responses():
-            answer = _HANDLERS[name].function(**self._wanted(_HANDLERS[name], arguments))
-            return writes.completed(answer()) if callable(answer) else answer  # a write that is ready
-
-    def _wanted(self, handler: Handler, arguments: dict[str, Any]) -> dict[str, Any]:
-        wants = handler.wants
-        given = {name: value for name, value in arguments.items() if name in wants}
-        if handler.takes_others:
-            others = arguments.keys() - wants - _NOT_PASSED_ON
-            given.update({name: arguments[name] for name in others if arguments[name] is not None})
-        if "store" in wants:
-            given["store"] = self.store
-        if "collection" in wants:
-            given["collection"] = self.store.get(arguments["collection_name"])
-        if "encoder" in wants:
-            given["encoder"] = self._encoder
-        return given
-
-    def optimize(self, collection_name: str, progress: Progress | None) -> bool:
-        with as_responses():
-            return optimize(self.store.get(collection_name), progress)
-
-    def flush(self) -> None:
-        with as_responses():
-            for collection in self.store.collections():
-                collection.flush()
-
-    def close(self) -> None:
-        if self._let_go():
-            self._store.release()
-
-    def forget(self) -> None:
-        """Close from a finaliser, which must not wait for anything."""
-        if self._let_go():
-            self._store.forget()
-
-    def _let_go(self) -> bool:
-        first = not self._released and not sys.is_finalizing()
-        self._released = True
-        return first
 
 
 def info() -> models.VersionInfo:
@@ -223,14 +141,8 @@ def info() -> models.VersionInfo:
     return models.VersionInfo(title="qdrant-edge, embedded by twofold", version=version("qdrant-edge-py"))
 
 
-def _serve_every_method(client: type) -> None:
-    """Replace the public methods of a client class by such as call its session, with the same signatures."""
-    for name, _ in inspect.getmembers(QdrantBase, inspect.isfunction):
-        if not name.startswith("_") and name not in _NOT_REQUESTS:
-            setattr(client, name, _method(name, getattr(client, name)))
-
-
 def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes the place of a public method, with the same signature."""
     signature = inspect.signature(declared)
     declared_names = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD][1:]
     defaults = {name: signature.parameters[name].default for name in declared_names}
@@ -246,10 +158,10 @@ def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
         return {**defaults, **given}
 
     def method(self: EmbeddedClient, *args: Any, **kwargs: Any) -> Any:
-        return self.session.serve(name, arguments(args, kwargs))
+        return self._serve(name, arguments(args, kwargs))
 
     async def async_method(self: AsyncEmbeddedClient, *args: Any, **kwargs: Any) -> Any:
-        return await self._start(self.session.serve, name, arguments(args, kwargs))
+        return await self._start(self._serve, name, arguments(args, kwargs))
 
     return functools.wraps(declared)(async_method if inspect.iscoroutinefunction(declared) else method)
 
@@ -258,34 +170,70 @@ def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _OverStore:
-    """What both clients have. Their base classes' constructors would open a store of local mode, or a connection."""
+    """One client's share of a store. The base classes' constructors would open one of local mode, or a connection."""
 
     cloud_inference = False
     local_inference_batch_size: int | None = None
 
     def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
-        self._options = {"path": os.fspath(path), "options": options or Options()}
-        self.session = Session(path, options or Options())
+        options = options or Options()
+        self._init_options = {"path": os.fspath(path), "options": options}
+        self._store = open_store(path, options)
+        self._encoder = reads.Encoder()
+        self._released = False
+
+    @property
+    def store(self) -> Store:
+        """The store, until this client is closed: others may have it open still."""
+        if self._released:
+            raise self._store.closed_error()
+        return self._store
 
     @property
     def _client(self) -> Any:
         """The store. langchain-qdrant and llama-index look here whether a client is one of local mode."""
-        return self.session.store
+        return self.store
 
-    @property
-    def store(self) -> Store:
-        """The store that this client has open."""
-        return self.session.store
+    def _serve(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry out one method of QdrantClient."""
+        if arguments.get("shard_key_selector") is not None:
+            reads.refuse_shard_key()
+        if name in _INSTEAD:
+            raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
+        function, wants, takes_others = _HANDLERS[name]
+        given = {name: value for name, value in arguments.items() if name in wants}
+        if takes_others:
+            others = arguments.keys() - wants - _NOT_PASSED_ON
+            given.update({name: arguments[name] for name in others if arguments[name] is not None})
+        with as_responses():
+            store = self.store
+            if "store" in wants:
+                given["store"] = store
+            if "collection" in wants:
+                given["collection"] = store.get(arguments["collection_name"])
+            if "encoder" in wants:
+                given["encoder"] = self._encoder
+            answer = function(**given)
+            return writes.completed(answer()) if callable(answer) else answer  # a write that is ready
 
-    @property
-    def init_options(self) -> dict[str, Any]:
-        """What this client was made with."""
-        return self._options
+    def _optimize(self, collection_name: str, progress: Progress | None) -> bool:
+        with as_responses():
+            return optimize(self.store.get(collection_name), progress)
+
+    def _flush(self) -> None:
+        with as_responses():
+            for collection in self.store.collections():
+                collection.flush()
+
+    def _close(self, *, wait: bool = True) -> None:
+        if not self._released and not sys.is_finalizing():
+            self._released = True
+            (self._store.release if wait else self._store.forget)()
 
     def __del__(self) -> None:
         # asyncio can't be relied on here; a store left open would stay locked for other processes.
-        if hasattr(self, "session"):
-            self.session.forget()
+        if hasattr(self, "_released"):
+            self._close(wait=False)  # as a finaliser must not
 
 
 class EmbeddedClient(_OverStore, QdrantClient):  # type: ignore[override]  # _client can only be read
@@ -293,7 +241,7 @@ class EmbeddedClient(_OverStore, QdrantClient):  # type: ignore[override]  # _cl
 
     def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         """Let go of the store; the last client that does so closes it."""
-        self.session.close()
+        self._close()
 
     def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """Build the search index: queries on large collections become several times faster.
@@ -301,53 +249,50 @@ class EmbeddedClient(_OverStore, QdrantClient):  # type: ignore[override]  # _cl
         Worth it from about 20,000 new points on. It takes minutes at 100,000; other threads go on reading and
         writing meanwhile. Kill it at any moment and the store is whole; call it again to start over.
         """
-        return self.session.optimize(collection_name, progress)
+        return self._optimize(collection_name, progress)
 
     def flush(self) -> None:
         """Make every acknowledged write survive a power loss; durability="power" does so after each write."""
-        self.session.flush()
+        self._flush()
 
 
 class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[override]
     """An AsyncQdrantClient whose server is a directory. Each call runs in a thread, so that the event loop goes on."""
 
-    def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
-        super().__init__(path, options)
-        self._threads: ThreadPoolExecutor | None = _new_threads()
-        self._pid = os.getpid()
+    _threads: ThreadPoolExecutor | None = None
+    _pid: int | None = None  # of the process that has the threads
+    _closed = False
 
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         """As EmbeddedClient.close."""
-        if self._threads is not None:
-            closing = self._start(self.session.close)
-            threads, self._threads = self._threads, None
+        if not self._closed:
+            closing = self._start(self._close)
+            self._closed = True
             await closing
-            threads.shutdown(wait=False)
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
-        done: bool = await self._start(self.session.optimize, collection_name, progress)
+        done: bool = await self._start(self._optimize, collection_name, progress)
         return done
 
     async def flush(self) -> None:
         """As EmbeddedClient.flush."""
-        await self._start(self.session.flush)
+        await self._start(self._flush)
 
     def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work
-            self._threads, self._pid = _new_threads(), os.getpid()
-        if self._threads is None:
+        if self._closed:
             raise StoreClosed("This client is closed: open another with async_embedded_client(path).")
+        if os.getpid() != self._pid:  # threads stay behind in a fork, and nobody would do the work
+            self._threads, self._pid = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold"), os.getpid()
         return asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
 
-def _new_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="twofold")
-
-
 _HANDLERS = _handlers()
-_serve_every_method(EmbeddedClient)
-_serve_every_method(AsyncEmbeddedClient)
+for _class in (EmbeddedClient, AsyncEmbeddedClient):
+    for _name in _REQUESTS:
+        setattr(_class, _name, _method(_name, getattr(_class, _name)))
 
 
 def embedded_client(
@@ -373,3 +318,7 @@ def async_embedded_client(
 ) -> AsyncEmbeddedClient:
     """The same for asyncio; a cancelled call still runs to its end."""
     return AsyncEmbeddedClient(path, Options(durability, optimize))
+
+
+from .import_local import ImportProgress as ImportProgress  # noqa: E402  # it needs the above
+from .import_local import import_local_store as import_local_store  # noqa: E402

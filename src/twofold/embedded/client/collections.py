@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -18,34 +19,18 @@ from twofold.embedded.points import to_edge_payload
 from twofold.embedded.settings import HNSW_DEFAULTS, Config, Settings
 from twofold.embedded.store import Store
 
-from .writes import completed
+from .writes import Ready
 
 _WAL_CAPACITY_MB = 32  # the engine's own default, and a server's
 _INDEX: TypeAdapter[Any] = TypeAdapter(models.PayloadFieldSchema)
-_DIFFS: dict[str, Any] = {
-    "hnsw_config": models.HnswConfigDiff,
-    "optimizers_config": models.OptimizersConfigDiff,
-}
+_DIFFS: dict[str, Any] = {"hnsw_config": models.HnswConfigDiff, "optimizers_config": models.OptimizersConfigDiff}
 
 
-def create_collection(
-    store: Store,
-    collection_name: str,
-    vectors_config: Any = None,
-    sparse_vectors_config: Any = None,
-    strict_mode_config: Any = None,
-    sharding_method: Any = None,
-    metadata: Any = None,
-    **settings: Any,
-) -> bool:
+def create_collection(store: Store, collection_name: str, vectors_config: Any = None, **settings: Any) -> bool:
     """Settings of a cluster (`shard_number`, `replication_factor` …) are kept, but there is one shard."""
-    _refuse_cluster_settings(strict_mode_config, sharding_method)
-    config = models.CreateCollection(
-        vectors=vectors_config or {},
-        sparse_vectors=sparse_vectors_config,
-        metadata=None if metadata is None else to_edge_payload(metadata),
-        **settings,
-    )
+    _check_settings(settings)
+    sparse = settings.pop("sparse_vectors_config", None)
+    config = models.CreateCollection(vectors=vectors_config or {}, sparse_vectors=sparse, **settings)
     store.create(Settings(collection_name, _to_json(config), wal=not store.in_memory))
     return True
 
@@ -70,8 +55,7 @@ def collection_exists(store: Store, collection_name: str) -> bool:
 
 
 def get_collections(store: Store) -> models.CollectionsResponse:
-    names = [models.CollectionDescription(name=name) for name in store.names()]
-    return models.CollectionsResponse(collections=names)
+    return models.CollectionsResponse(collections=[models.CollectionDescription(name=name) for name in store.names()])
 
 
 def get_collection(collection: Collection) -> models.CollectionInfo:
@@ -82,7 +66,7 @@ def get_collection(collection: Collection) -> models.CollectionInfo:
         indexed_vectors_count=info.indexed_vectors_count,
         points_count=info.points_count,
         segments_count=info.segments_count,
-        config=_describe_config(_to_model(settings.config)),
+        config=_describe_config(models.CreateCollection(**settings.config)),
         payload_schema={
             name: _describe_index(_INDEX.validate_python(settings.indexes[name]), index.points)
             for name, index in info.payload_schema.items()
@@ -93,10 +77,9 @@ def get_collection(collection: Collection) -> models.CollectionInfo:
 
 
 def _describe_index(schema: Any, points: int) -> models.PayloadIndexInfo:
-    if isinstance(schema, models.PayloadSchemaType):
-        return models.PayloadIndexInfo(data_type=schema, points=points)
-    kind = models.PayloadSchemaType(schema.type.value)
-    return models.PayloadIndexInfo(data_type=kind, params=schema, points=points)
+    params = None if isinstance(schema, models.PayloadSchemaType) else schema
+    kind = schema if params is None else models.PayloadSchemaType(schema.type.value)
+    return models.PayloadIndexInfo(data_type=kind, params=params, points=points)
 
 
 def _describe_config(config: models.CreateCollection) -> models.CollectionConfig:
@@ -122,10 +105,6 @@ def _describe_config(config: models.CreateCollection) -> models.CollectionConfig
     )
 
 
-def _to_model(config: Config) -> models.CreateCollection:
-    return models.CreateCollection(**config)
-
-
 def _to_json(model: BaseModel) -> dict[str, Any]:
     return model.model_dump(mode="json", exclude_none=True)
 
@@ -133,14 +112,15 @@ def _to_json(model: BaseModel) -> dict[str, Any]:
 # --- Changes of a collection ---
 
 
-def update_collection(collection: Collection, strict_mode_config: Any, metadata: Any, **settings: Any) -> bool:
-    _refuse_cluster_settings(strict_mode_config, None)
+def update_collection(collection: Collection, **settings: Any) -> bool:
+    _check_settings(settings)
+    metadata = settings.pop("metadata", None)
     if metadata is not None:
-        collection.merge_metadata(to_edge_payload(metadata))
+        collection.merge_metadata(metadata)
     if settings:
 
         def change(config: Config) -> Config:
-            model = _to_model(config)
+            model = models.CreateCollection(**config)
             for name, value in settings.items():
                 model = model.model_copy(update=_changed(model, name, value))
             return _to_json(model)
@@ -194,9 +174,7 @@ def _changed_sparse(config: models.CreateCollection, diffs: Mapping[str, models.
     return vectors
 
 
-def create_payload_index(
-    collection: Collection, field_name: str, field_schema: Any, field_type: Any
-) -> models.UpdateResult:
+def create_payload_index(collection: Collection, field_name: str, field_schema: Any, field_type: Any) -> Ready:
     schema = field_schema if field_schema is not None else field_type
     if schema is None:
         raise BadRequest("create_payload_index needs field_schema=…, for example PayloadSchemaType.KEYWORD.")
@@ -204,52 +182,53 @@ def create_payload_index(
         schema = models.PayloadSchemaType(schema)
     elif not isinstance(schema, BaseModel) or not hasattr(schema, "type"):
         raise BadRequest(f"{schema!r} is not a payload index: use PayloadSchemaType or one of the …IndexParams.")
-    return completed(collection.create_index(field_name, _INDEX.dump_python(schema, mode="json")))
+    return partial(collection.create_index, field_name, _INDEX.dump_python(schema, mode="json"))
 
 
-def delete_payload_index(collection: Collection, field_name: str) -> models.UpdateResult:
-    return completed(collection.delete_index(field_name))
+def delete_payload_index(collection: Collection, field_name: str) -> Ready:
+    return partial(collection.delete_index, field_name)
 
 
-def create_vector_name(collection: Collection, vector_name: str, vector_name_config: Any) -> models.UpdateResult:
+def create_vector_name(collection: Collection, vector_name: str, vector_name_config: Any) -> Ready:
     if isinstance(vector_name_config, models.DenseVectorNameConfig):
-        return completed(collection.add_vector(vector_name, _to_json(vector_name_config.dense), sparse=False))
+        return partial(collection.add_vector, vector_name, _to_json(vector_name_config.dense), sparse=False)
     if not isinstance(vector_name_config, models.SparseVectorNameConfig):
         raise BadRequest("vector_name_config must be a DenseVectorNameConfig or a SparseVectorNameConfig.")
     params = _to_json(vector_name_config.sparse)
     if "datatype" in params:  # part of the index in the settings of a collection
         params["index"] = {"datatype": params.pop("datatype")}
-    return completed(collection.add_vector(vector_name, params, sparse=True))
+    return partial(collection.add_vector, vector_name, params, sparse=True)
 
 
-def delete_vector_name(collection: Collection, vector_name: str) -> models.UpdateResult:
-    return completed(collection.remove_vector(vector_name))
+def delete_vector_name(collection: Collection, vector_name: str) -> Ready:
+    return partial(collection.remove_vector, vector_name)
 
 
-def _refuse_cluster_settings(strict_mode: Any, sharding: Any) -> None:
-    if strict_mode is not None:
+def _check_settings(settings: dict[str, Any]) -> None:
+    """Refuse those of a cluster that would be missed, and make plain JSON of the metadata."""
+    if settings.get("strict_mode_config") is not None:
         raise NotImplementedError("Strict mode limits a server's clients; the embedded engine has none: leave it out.")
-    if sharding == models.ShardingMethod.CUSTOM:
+    if settings.pop("sharding_method", None) == models.ShardingMethod.CUSTOM:
         raise NotImplementedError(
             "The embedded engine has one shard: keep tenants apart with a payload field and a keyword index "
             "with is_tenant=True, or use a Qdrant cluster."
         )
+    if settings.get("metadata") is not None:
+        settings["metadata"] = to_edge_payload(settings["metadata"])
 
 
 # --- Aliases ---
 
 
 def get_aliases(store: Store) -> models.CollectionsAliasesResponse:
-    return _describe_aliases(store.aliases)
+    pairs = store.aliases.items()
+    aliases = [models.AliasDescription(alias_name=name, collection_name=target) for name, target in pairs]
+    return models.CollectionsAliasesResponse(aliases=aliases)
 
 
 def get_collection_aliases(store: Store, collection_name: str) -> models.CollectionsAliasesResponse:
-    return _describe_aliases({k: v for k, v in store.aliases.items() if v == collection_name})
-
-
-def _describe_aliases(aliases: Mapping[str, str]) -> models.CollectionsAliasesResponse:
-    items = [models.AliasDescription(alias_name=name, collection_name=target) for name, target in aliases.items()]
-    return models.CollectionsAliasesResponse(aliases=items)
+    aliases = [each for each in get_aliases(store).aliases if each.collection_name == collection_name]
+    return models.CollectionsAliasesResponse(aliases=aliases)
 
 
 def update_collection_aliases(store: Store, change_aliases_operations: Sequence[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,13 @@ class ImportProgress:
     total: int
 
 
+ProgressCallback = Callable[[ImportProgress], None]
+
+
 def import_local_store(
     source: str | os.PathLike[str],
     destination: str | os.PathLike[str],
-    progress: Callable[[ImportProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> dict[str, int]:
     """Copy every collection, text index and alias; points per collection are returned.
 
@@ -42,52 +46,30 @@ def import_local_store(
     meta = _read_meta(Path(source))
     if os.path.realpath(source) == os.path.realpath(destination):
         raise StoreError("Import into a new directory: the old one stays as it is until you delete it.")
-    old = _open_source(source)
     try:
-        new = embedded_client(destination)
-        try:
-            return _import(old, new, meta, progress or (lambda step: None))
-        finally:
-            new.close()
-    finally:
-        old.close()
-
-
-def _open_source(source: str | os.PathLike[str]) -> QdrantClient:
-    try:
-        return QdrantClient(path=os.fspath(source))
+        old = QdrantClient(path=os.fspath(source))
     except RuntimeError as error:  # what local mode says of a store that somebody has open
         raise StoreError(f"{source} is in use: close the client that has it open, then import it.") from error
+    with closing(old), closing(embedded_client(destination)) as new:
+        note = Path(destination) / _STARTED_FILE
+        _claim(note, new, meta["collections"])
+        counts = {name: _copy(old, new, name, meta, progress) for name in meta["collections"]}
+        aliases = [
+            models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=name))
+            for alias, name in meta["aliases"].items()
+        ]
+        if aliases:
+            new.update_collection_aliases(aliases)
+        note.unlink()
+        return counts
 
 
 def _read_meta(source: Path) -> dict[str, Any]:
     try:
         meta: dict[str, Any] = json.loads((source / "meta.json").read_text("utf-8"))
-        return {
-            "collections": meta["collections"],
-            "aliases": meta["aliases"],
-            "texts": meta.get("text_indexes", {}),
-        }
+        return {"text_indexes": {}, **meta, "collections": meta["collections"], "aliases": meta["aliases"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{source} is not a store of qdrant-client's local mode ({error}).") from error
-
-
-def _import(
-    old: QdrantClient, new: EmbeddedClient, meta: dict[str, Any], tell: Callable[[ImportProgress], None]
-) -> dict[str, int]:
-    note = Path(new.init_options["path"]) / _STARTED_FILE
-    _claim(note, new, meta["collections"])
-    counts = {}
-    for name in meta["collections"]:
-        _create(old, new, name)
-        for field, params in meta["texts"].get(name, {}).items():
-            new.create_payload_index(name, field, models.TextIndexParams(**params))
-        counts[name] = _copy(old, new, name, tell)
-    aliases = [_alias(alias, name) for alias, name in meta["aliases"].items()]
-    if aliases:
-        new.update_collection_aliases(aliases)
-    note.unlink()
-    return counts
 
 
 def _claim(note: Path, new: EmbeddedClient, names: Iterable[str]) -> None:
@@ -99,49 +81,41 @@ def _claim(note: Path, new: EmbeddedClient, names: Iterable[str]) -> None:
     write_json(note, {"collections": list(names)})
 
 
-def _create(old: QdrantClient, new: EmbeddedClient, name: str) -> None:
-    if new.collection_exists(name):
-        return  # an earlier run made it
-    config = old.get_collection(name).config
-    params = config.params
-    new.create_collection(name, params.vectors, params.sparse_vectors, metadata=config.metadata)
-
-
-def _copy(old: QdrantClient, new: EmbeddedClient, name: str, tell: Callable[[ImportProgress], None]) -> int:
+def _copy(
+    old: QdrantClient, new: EmbeddedClient, name: str, meta: dict[str, Any], progress: ProgressCallback | None
+) -> int:
+    """One collection: its settings, text indexes and points. Returns how many there are."""
+    if not new.collection_exists(name):  # otherwise an earlier run made it
+        config = old.get_collection(name).config
+        new.create_collection(name, config.params.vectors, config.params.sparse_vectors, metadata=config.metadata)
+    for field, params in meta["text_indexes"].get(name, {}).items():
+        new.create_payload_index(name, field, models.TextIndexParams(**params))
     total, done, offset = old.count(name).count, 0, None
     while True:
         records, offset = old.scroll(name, limit=_POINTS_PER_PAGE, offset=offset, with_vectors=True)
         if records:
-            _store(new, name, [_point(record) for record in records])
+            _store(
+                new,
+                name,
+                [
+                    record.model_copy(update={"vector": {} if record.vector is None else record.vector})
+                    for record in records
+                ],
+            )
         done += len(records)
-        tell(ImportProgress(name, done, total))
+        if progress is not None:
+            progress(ImportProgress(name, done, total))
         if offset is None:
             return done
 
 
-def _store(new: EmbeddedClient, name: str, points: list[models.PointStruct]) -> None:
+def _store(new: EmbeddedClient, name: str, points: list[Any]) -> None:
     try:
         new.upload_points(name, points)
-    except BadRequest:
-        for point in points:  # to tell which
-            _store_one(new, name, point)
-        raise
-
-
-def _store_one(new: EmbeddedClient, name: str, point: models.PointStruct) -> None:
-    try:
-        new.upload_points(name, [point])
     except BadRequest as error:
-        raise BadRequest(
-            f"Point {point.id} of {name}: {error} Change it in the old store, then import again."
-        ) from error
-
-
-def _point(record: models.Record) -> models.PointStruct:
-    return models.PointStruct.model_construct(
-        id=record.id, vector={} if record.vector is None else record.vector, payload=record.payload
-    )
-
-
-def _alias(alias: str, name: str) -> models.CreateAliasOperation:
-    return models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=name))
+        if len(points) == 1:
+            text = f"Point {points[0].id} of {name}: {error} Change it in the old store, then import again."
+            raise BadRequest(text) from error
+        for point in points:  # to tell which
+            _store(new, name, [point])
+        raise

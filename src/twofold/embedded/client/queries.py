@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -48,7 +49,7 @@ class QueryScope:
         schema.check_name(self.using)
         if isinstance(value, (int, str, UUID)):
             value = self._stored(to_edge_id(value))
-        return schema.query(self.using, value)
+        return schema.vector(self.using, value, query=True)
 
     def vectors(self, values: Sequence[Any] | None) -> list[Any]:
         """Several of these."""
@@ -88,26 +89,28 @@ def _stage(value: Any, collection: Collection, store: Store, limit_name: str) ->
     limit = _at_least(1, limit_name, _DEFAULT_LIMIT if value.limit is None else value.limit)
     scope = QueryScope(collection, store, value.using or "", value.lookup_from, limit)
     query = to_edge_query(value.query, scope)
-    inner = value.prefetch or []
-    inner = list(inner) if isinstance(inner, (list, tuple)) else [inner]
+    inner = as_list(value.prefetch)
     prefetches = [edge.Prefetch(**_stage(item, collection, store, "prefetch limit")) for item in inner]
     _check(value, prefetches)
+    condition = to_filter(value.filter)
+    if scope.mentioned:  # a query by example doesn't return its examples
+        ids: Any = scope.mentioned
+        condition = edge.Filter(must=as_list(condition), must_not=[edge.HasIdCondition(ids)])
     return {
         "limit": limit,
         "query": query,
         "prefetches": prefetches,
-        "filter": _excluding(to_filter(value.filter), scope.mentioned),
+        "filter": condition,
         "score_threshold": finite("score_threshold", value.score_threshold),
         "params": to_edge_params(value.params),
     }
 
 
-def _excluding(condition: edge.Filter | None, ids: set[int | str]) -> edge.Filter | None:
-    """The same filter without these points: a query by example doesn't return its examples."""
-    if not ids:
-        return condition
-    others = [] if condition is None else [condition]
-    return edge.Filter(must=list(others), must_not=[edge.HasIdCondition(ids)])  # type: ignore[arg-type]
+def as_list(value: Any) -> list[Any]:
+    """Several, one or none of something."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def to_filter(value: Any) -> edge.Filter | None:
@@ -190,9 +193,8 @@ def _recommend(value: models.RecommendQuery, scope: QueryScope) -> Any:
     if not positive and not negative:
         raise BadRequest("Recommend needs at least one positive or negative example.")
     query = edge.RecommendQuery(positive, negative)
-    if strategy == models.RecommendStrategy.SUM_SCORES:
-        return edge.Query.RecommendSumScores(query, scope.using)
-    return edge.Query.RecommendBestScore(query, scope.using)
+    by_sum = strategy == models.RecommendStrategy.SUM_SCORES
+    return (edge.Query.RecommendSumScores if by_sum else edge.Query.RecommendBestScore)(query, scope.using)
 
 
 def _average_of_examples(positive: list[Any], negative: list[Any]) -> Any:
@@ -225,17 +227,12 @@ def _mean(vectors: list[Any]) -> dict[int, float]:
 
 
 def _pairs(value: Any, scope: QueryScope) -> list[edge.ContextPair]:
-    pairs = value if isinstance(value, list) else [value] if value else []
-    return [edge.ContextPair(scope.vector(pair.positive), scope.vector(pair.negative)) for pair in pairs]
+    return [edge.ContextPair(scope.vector(pair.positive), scope.vector(pair.negative)) for pair in as_list(value)]
 
 
 def _discover(value: models.DiscoverQuery, scope: QueryScope) -> Any:
     target = scope.vector(value.discover.target)
     return edge.Query.Discover(edge.DiscoverQuery(target, _pairs(value.discover.context, scope)), scope.using)
-
-
-def _context(value: models.ContextQuery, scope: QueryScope) -> Any:
-    return edge.Query.Context(edge.ContextQuery(_pairs(value.context, scope)), scope.using)
 
 
 def _feedback(value: models.RelevanceFeedbackQuery, scope: QueryScope) -> Any:
@@ -247,9 +244,7 @@ def _feedback(value: models.RelevanceFeedbackQuery, scope: QueryScope) -> Any:
 
 
 def _fusion(value: models.FusionQuery, scope: QueryScope) -> Any:
-    if value.fusion == models.Fusion.RRF:
-        return edge.Fusion.Rrf(k=_DEFAULT_RRF_K)
-    return edge.Fusion.Dbsf()
+    return edge.Fusion.Rrf(k=_DEFAULT_RRF_K) if value.fusion == models.Fusion.RRF else edge.Fusion.Dbsf()
 
 
 def _rrf(value: models.RrfQuery, scope: QueryScope) -> Any:
@@ -274,17 +269,12 @@ def _text(value: models.TextQuery, scope: QueryScope) -> Any:
         raise BadRequest("A text query needs using=…: the payload field whose scored text index ranks the points.")
     if isinstance(value.text, str):
         return edge.TextQuery(scope.using, value.text)
-    if value.text.scoring is None:
-        return edge.TextQuery(scope.using, value.text.query)
-    bm25 = value.text.scoring.bm25
-    return edge.TextQuery(scope.using, value.text.query, edge.Bm25Params(bm25.k, bm25.b))
+    scoring = value.text.scoring
+    bm25 = None if scoring is None else edge.Bm25Params(scoring.bm25.k, scoring.bm25.b)
+    return edge.TextQuery(scope.using, value.text.query, bm25)
 
 
 # --- Formulas ---
-
-
-def _formula(value: models.FormulaQuery, scope: QueryScope) -> edge.Formula:
-    return edge.Formula(to_edge_expression(value.formula), to_edge_payload(value.defaults))
 
 
 def to_edge_expression(value: Any) -> Any:
@@ -297,50 +287,47 @@ def to_edge_expression(value: Any) -> Any:
     return _Expression.Variable(value) if isinstance(value, str) else _Expression.Condition(to_edge_condition(value))
 
 
-def _all(values: list[Any]) -> list[Any]:
-    return [to_edge_expression(value) for value in values]
-
-
-def _some(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
-    if not values:
+def _operation(name: str, value: Any) -> Any:
+    """An operation whose only field has one operand, or a list of them."""
+    [(_, operands)] = value
+    if name in ("Max", "Min") and not operands:
         raise BadRequest("The maximum or minimum of nothing: give the expression at least one operand.")
-    return make(_all(values))
+    several = isinstance(operands, list)
+    given = [to_edge_expression(each) for each in operands] if several else to_edge_expression(operands)
+    return getattr(_Expression, name)(given)
 
 
-def _div(value: models.DivParams) -> Any:
-    return _Expression.Div(to_edge_expression(value.left), to_edge_expression(value.right), value.by_zero_default)
+def _decay(name: str, value: Any) -> Any:
+    [(_, given)] = value
+    x, target = to_edge_expression(given.x), None if given.target is None else to_edge_expression(given.target)
+    return _Expression.Decay(getattr(edge.DecayKind, name), x, target, given.midpoint, given.scale)
 
 
-def _decay(kind: Any, value: models.DecayParamsExpression) -> Any:
-    target = None if value.target is None else to_edge_expression(value.target)
-    return _Expression.Decay(kind, to_edge_expression(value.x), target, value.midpoint, value.scale)
+def _div(value: models.DivExpression) -> Any:
+    left, right = to_edge_expression(value.div.left), to_edge_expression(value.div.right)
+    return _Expression.Div(left, right, value.div.by_zero_default)
 
 
+def _pow(value: models.PowExpression) -> Any:
+    return _Expression.Pow(to_edge_expression(value.pow.base), to_edge_expression(value.pow.exponent))
+
+
+def _geo_distance(value: models.GeoDistance) -> Any:
+    return _Expression.GeoDistance(to_edge_geo_point(value.geo_distance.origin), value.geo_distance.to)
+
+
+_OPERATIONS = ("Mult", "Sum", "Max", "Min", "Neg", "Abs", "Sqrt", "Exp", "Log10", "Ln", "Acosh")
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
     float: _Expression.Constant,
     int: lambda value: _Expression.Constant(float(value)),
     str: _Expression.Variable,
-    models.MultExpression: lambda value: _Expression.Mult(_all(value.mult)),
-    models.SumExpression: lambda value: _Expression.Sum(_all(value.sum)),
-    models.MaxExpression: lambda value: _some(_Expression.Max, value.max),
-    models.MinExpression: lambda value: _some(_Expression.Min, value.min),
-    models.NegExpression: lambda value: _Expression.Neg(to_edge_expression(value.neg)),
-    models.AbsExpression: lambda value: _Expression.Abs(to_edge_expression(value.abs)),
-    models.SqrtExpression: lambda value: _Expression.Sqrt(to_edge_expression(value.sqrt)),
-    models.ExpExpression: lambda value: _Expression.Exp(to_edge_expression(value.exp)),
-    models.Log10Expression: lambda value: _Expression.Log10(to_edge_expression(value.log10)),
-    models.LnExpression: lambda value: _Expression.Ln(to_edge_expression(value.ln)),
-    models.AcoshExpression: lambda value: _Expression.Acosh(to_edge_expression(value.acosh)),
-    models.DivExpression: lambda value: _div(value.div),
-    models.PowExpression: lambda value: _Expression.Pow(*_all([value.pow.base, value.pow.exponent])),
-    models.GeoDistance: lambda value: _Expression.GeoDistance(
-        to_edge_geo_point(value.geo_distance.origin), value.geo_distance.to
-    ),
+    **{getattr(models, f"{name}Expression"): partial(_operation, name) for name in _OPERATIONS},
+    **{getattr(models, f"{name}DecayExpression"): partial(_decay, name) for name in ("Lin", "Exp", "Gauss")},
+    models.DivExpression: _div,
+    models.PowExpression: _pow,
+    models.GeoDistance: _geo_distance,
     models.DatetimeExpression: lambda value: _Expression.Datetime(value.datetime),
     models.DatetimeKeyExpression: lambda value: _Expression.DatetimeKey(value.datetime_key),
-    models.LinDecayExpression: lambda value: _decay(edge.DecayKind.Lin, value.lin_decay),
-    models.ExpDecayExpression: lambda value: _decay(edge.DecayKind.Exp, value.exp_decay),
-    models.GaussDecayExpression: lambda value: _decay(edge.DecayKind.Gauss, value.gauss_decay),
 }
 
 
@@ -348,13 +335,17 @@ _QUERIES: dict[type, Callable[[Any, QueryScope], Any]] = {
     models.NearestQuery: _nearest,
     models.RecommendQuery: _recommend,
     models.DiscoverQuery: _discover,
-    models.ContextQuery: _context,
+    models.ContextQuery: lambda value, scope: edge.Query.Context(
+        edge.ContextQuery(_pairs(value.context, scope)), scope.using
+    ),
     models.RelevanceFeedbackQuery: _feedback,
     models.FusionQuery: _fusion,
     models.RrfQuery: _rrf,
     models.OrderByQuery: lambda value, scope: to_edge_order(value.order_by),
     models.TextQuery: _text,
-    models.FormulaQuery: _formula,
+    models.FormulaQuery: lambda value, _: edge.Formula(
+        to_edge_expression(value.formula), to_edge_payload(value.defaults)
+    ),
     models.SampleQuery: lambda value, scope: edge.Sample.Random,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,10 +17,10 @@ from qdrant_client.http.models import QueryResponse  # models.QueryResponse is a
 
 from twofold.embedded.collection import Collection, to_plain_id
 from twofold.embedded.errors import BadRequest
-from twofold.embedded.points import first_step, list_items, split_path, to_edge_id, to_edge_ids
+from twofold.embedded.points import first_step, split_path, to_edge_id, to_edge_ids
 from twofold.embedded.store import Store
 
-from .queries import to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice, to_filter
+from .queries import as_list, to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice, to_filter
 
 _GROUP_OVERSAMPLING = 4
 _Groups = dict[Any, list[models.ScoredPoint]]
@@ -27,16 +28,8 @@ _Groups = dict[Any, list[models.ScoredPoint]]
 _TO_ENCODE: set[Any] = {models.Document, models.Image, models.InferenceObject}
 # Nothing inside these can be encoded.
 _PLAIN: set[Any] = {
-    type(None),
-    int,
-    float,
-    str,
-    models.SparseVector,
-    models.FusionQuery,
-    models.RrfQuery,
-    models.OrderByQuery,
-    models.FormulaQuery,
-    models.TextQuery,
+    *(type(None), int, float, str, models.SparseVector),
+    *(models.FusionQuery, models.RrfQuery, models.OrderByQuery, models.FormulaQuery, models.TextQuery),
 }
 
 
@@ -44,33 +37,29 @@ class Encoder:
     """Encodes the texts and images in requests, as qdrant-client does: with fastembed, in this process."""
 
     def __init__(self) -> None:
-        self._embedder: ModelEmbedder | None = None
-        self._embedding = threading.Lock()  # it keeps texts of one call in fields of its own
+        self._embedding = threading.Lock()  # the embedder keeps texts of one call in fields of its own
 
     def encode(self, values: Sequence[Any], *, is_query: bool = False) -> Sequence[Any]:
         """The same models with vectors in place of what has to be encoded; most of the time there is nothing."""
         if not _holds_objects(values):
             return values
         with self._embedding:
-            return list(self._model_embedder().embed_models(values, is_query=is_query))
+            return list(self._embedder.embed_models(values, is_query=is_query))
 
     def encode_stream(self, values: Iterable[Any], parallel: int) -> Iterable[Any]:
         """The same for a stream, of which either all have to be encoded or none."""
         stream = iter(values)
         first = list(itertools.islice(stream, 1))
         everything = itertools.chain(first, stream)
-        if not _holds_objects(first):
-            return everything
-        return self._embed_all(everything, parallel)
+        return self._embed_all(everything, parallel) if _holds_objects(first) else everything
 
     def _embed_all(self, values: Iterable[Any], parallel: int) -> Iterator[Any]:
         with self._embedding:
-            yield from self._model_embedder().embed_models_strict(values, parallel=parallel)
+            yield from self._embedder.embed_models_strict(values, parallel=parallel)
 
-    def _model_embedder(self) -> ModelEmbedder:
-        if self._embedder is None:
-            self._embedder = ModelEmbedder(is_local_mode=True)
-        return self._embedder
+    @functools.cached_property
+    def _embedder(self) -> ModelEmbedder:
+        return ModelEmbedder(is_local_mode=True)
 
 
 def _holds_objects(value: Any) -> bool:
@@ -101,18 +90,8 @@ def refuse_shard_key() -> NoReturn:
 # --- Queries ---
 
 
-def query_points(
-    store: Store,
-    collection: Collection,
-    encoder: Encoder,
-    query_filter: Any,
-    search_params: Any,
-    with_vectors: Any,
-    **others: Any,
-) -> QueryResponse:
-    request = models.QueryRequest.model_construct(
-        filter=query_filter, params=search_params, with_vector=with_vectors, **others
-    )
+def query_points(store: Store, collection: Collection, encoder: Encoder, **given: Any) -> QueryResponse:
+    request = models.QueryRequest.model_construct(**_renamed(given))
     [request] = _prepared([request], encoder)
     points = collection.read("query", to_edge_request(request, collection, store))
     return QueryResponse.model_construct(points=to_scored_points(points))
@@ -123,9 +102,15 @@ def query_batch_points(
 ) -> list[QueryResponse]:
     if not requests:
         return []
-    prepared = _prepared(requests, encoder)
-    answers = _query_batch(store, collection, prepared)
-    return [QueryResponse.model_construct(points=points) for points in answers]
+    batch = [to_edge_request(request, collection, store) for request in _prepared(requests, encoder)]
+    answers = collection.read("query_batch", edge.QueryBatchRequest(batch))
+    return [QueryResponse.model_construct(points=to_scored_points(points)) for points in answers]
+
+
+def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a query as the fields of its request."""
+    fields = {"query_filter": "filter", "search_params": "params", "with_vectors": "with_vector"}
+    return {fields.get(name, name): value for name, value in arguments.items()}
 
 
 def _prepared(requests: Sequence[models.QueryRequest], encoder: Encoder) -> Sequence[models.QueryRequest]:
@@ -143,31 +128,14 @@ def _prepared(requests: Sequence[models.QueryRequest], encoder: Encoder) -> Sequ
     return encoder.encode(prepared, is_query=True)
 
 
-def _query_batch(
-    store: Store, collection: Collection, requests: Sequence[models.QueryRequest]
-) -> list[list[models.ScoredPoint]]:
-    batch = edge.QueryBatchRequest([to_edge_request(request, collection, store) for request in requests])
-    return [to_scored_points(points) for points in collection.read("query_batch", batch)]
-
-
 def query_points_groups(
-    store: Store,
-    collection: Collection,
-    encoder: Encoder,
-    group_by: str,
-    query_filter: Any,
-    search_params: Any,
-    limit: int,
-    group_size: int,
-    with_vectors: Any,
-    with_lookup: Any,
-    **others: Any,
+    store: Store, collection: Collection, encoder: Encoder, group_by: str, limit: int, group_size: int, **given: Any
 ) -> models.GroupsResult:
     """The best `limit` groups, each with its best `group_size` points, in the order of their best point."""
     if limit < 1 or group_size < 1:
         raise BadRequest("limit and group_size must be 1 or larger.")
-    request = models.QueryRequest(filter=query_filter, params=search_params, with_vector=with_vectors, **others)
-    [request] = _prepared([request], encoder)
+    with_lookup = given.pop("with_lookup", None)
+    [request] = _prepared([models.QueryRequest(**_renamed(given))], encoder)
     groups = _fill_groups(store, collection, request, group_by, limit, group_size)
     _attach(collection, request, groups)
     answer = [models.PointGroup.model_construct(id=key, hits=hits, lookup=None) for key, hits in groups.items()]
@@ -183,10 +151,9 @@ def _fill_groups(
     everything = int(collection.read("count", edge.CountRequest(True)))
     wanted = limit * size * _GROUP_OVERSAMPLING
     while True:
-        widened = _widen(request, wanted).model_copy(
-            update={"with_payload": [first_step(group_by)], "with_vector": False}
-        )
-        [points] = _query_batch(store, collection, [widened])
+        needed = {"with_payload": [first_step(group_by)], "with_vector": False}
+        widened = to_edge_request(_widen(request, wanted).model_copy(update=needed), collection, store)
+        points = to_scored_points(collection.read("query", widened))
         groups = _group(points, group_by, limit, size)
         full = len(groups) == limit and all(len(hits) == size for hits in groups.values())
         if full or len(points) < wanted or wanted >= everything:
@@ -196,11 +163,7 @@ def _fill_groups(
 
 def _widen(value: Any, wanted: int) -> Any:
     """The request, or prefetch, with room for so many points: a short prefetch would starve the groups."""
-    inner = value.prefetch
-    if isinstance(inner, list):
-        inner = [_widen(item, wanted) for item in inner]
-    elif inner is not None:
-        inner = _widen(inner, wanted)
+    inner = [_widen(item, wanted) for item in as_list(value.prefetch)]
     return value.model_copy(update={"limit": max(value.limit or 0, wanted), "prefetch": inner})
 
 
@@ -219,8 +182,9 @@ def _keys(value: Any, path: list[str]) -> Iterator[Any]:
     """The values at a path that can name a group: strings and integers, and those in lists."""
     step = path[0] if path else ""
     if isinstance(value, list):
-        indexed = step.startswith("[")
-        for item in value[list_items(step)] if indexed else value:
+        indexed, number = step.startswith("["), step[1:-1]  # `[]` stands for every item, `[0]` for one
+        items = value[int(number) : int(number) + 1] if indexed and number else value
+        for item in items:
             yield from _keys(item, path[1:] if indexed else path)
     elif path:
         if isinstance(value, dict):
@@ -232,12 +196,10 @@ def _keys(value: Any, path: list[str]) -> Iterator[Any]:
 def _attach(collection: Collection, request: models.QueryRequest, groups: _Groups) -> None:
     """Give the hits the payload and vectors that were asked for."""
     ids = {hit.id for hits in groups.values() for hit in hits}
-    by_id = {record.id: record for record in retrieve(collection, ids, request.with_payload, request.with_vector)}
+    records = retrieve(collection, ids, request.with_payload, request.with_vector)
+    whole = {record.id: {"payload": record.payload, "vector": record.vector} for record in records}
     for key, hits in groups.items():
-        whole = ((hit, by_id[hit.id]) for hit in hits if hit.id in by_id)
-        groups[key] = [
-            hit.model_copy(update={"payload": record.payload, "vector": record.vector}) for hit, record in whole
-        ]
+        groups[key] = [hit.model_copy(update=whole[hit.id]) for hit in hits if hit.id in whole]
 
 
 def _look_up(store: Store, groups: list[models.PointGroup], lookup: models.WithLookupInterface) -> None:
@@ -305,39 +267,21 @@ def facet(collection: Collection, key: str, facet_filter: Any, limit: int, exact
 def to_scored_points(points: Iterable[edge.ScoredPoint]) -> list[models.ScoredPoint]:
     """What a query answers. The engine has typed the values: they need no validation, which takes most of the time."""
     return [
-        models.ScoredPoint.model_construct(
-            id=to_plain_id(point.id),
-            version=point.version,
-            score=point.score,
-            payload=point.payload,
-            vector=_to_vectors(point.vector),
-            shard_key=None,
-            order_value=point.order_value,
-        )
+        models.ScoredPoint.model_construct(**_to_fields(point), version=point.version, score=point.score)
         for point in points
     ]
 
 
 def to_records(records: Iterable[edge.Record]) -> list[models.Record]:
     """What a scroll or a look-up by id answers."""
-    return [
-        models.Record.model_construct(
-            id=to_plain_id(record.id),
-            payload=record.payload,
-            vector=_to_vectors(record.vector),
-            shard_key=None,
-            order_value=record.order_value,
-        )
-        for record in records
-    ]
+    return [models.Record.model_construct(**_to_fields(record)) for record in records]
 
 
-def _to_vectors(value: Any) -> Any:
-    if type(value) is not dict:
-        return value
-    return {
-        name: models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
-        if isinstance(vector, edge.SparseVector)
-        else vector
-        for name, vector in value.items()
-    }
+def _to_fields(point: edge.ScoredPoint | edge.Record) -> dict[str, Any]:
+    vectors: Any = point.vector
+    if type(vectors) is dict:
+        for name, vector in vectors.items():
+            if isinstance(vector, edge.SparseVector):
+                vectors[name] = models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
+    known = {"payload": point.payload, "vector": vectors, "order_value": point.order_value}
+    return {"id": to_plain_id(point.id), "shard_key": None, **known}

@@ -85,9 +85,10 @@ def _upsert(collection: Collection, rows: Sequence[Row], condition: Any, mode: A
     if not rows:
         raise BadRequest("Empty update request: there are no points to upsert.")
     schema = collection.schema
+    vectors = schema.structs({} if vector is None else vector for _, vector, _ in rows)
     points = [
-        edge.Point(to_edge_id(point_id), schema.struct({} if vector is None else vector), to_edge_payload(payload))
-        for point_id, vector, payload in rows
+        edge.Point(to_edge_id(point_id), vector, to_edge_payload(payload))
+        for (point_id, _, payload), vector in zip(rows, vectors, strict=True)
     ]
     where, how = _to_logged_filter(condition), to_edge_enum(edge.UpdateMode, mode)
     return lambda: collection.apply_pieces(points, lambda piece: _Operation.upsert_points(piece, where, how), schema)
@@ -98,17 +99,13 @@ def _rows(points: Any) -> list[Row]:
         points = points.batch
     if isinstance(points, models.PointsList):
         points = points.points
-    if isinstance(points, models.Batch):
-        return _batch_rows(points)
-    return [(point.id, point.vector, point.payload) for point in points]
-
-
-def _batch_rows(batch: models.Batch) -> list[Row]:
-    vectors = list(_vector_rows(batch.vectors))
-    payloads: list[Any] = batch.payloads or [None] * len(batch.ids)
-    if not len(batch.ids) == len(vectors) == len(payloads):
-        raise BadRequest(f"{len(batch.ids)} ids, {len(vectors)} vectors and {len(payloads)} payloads: they must match.")
-    return list(zip(batch.ids, vectors, payloads, strict=True))
+    if not isinstance(points, models.Batch):
+        return [(point.id, point.vector, point.payload) for point in points]
+    ids, vectors = points.ids, list(_vector_rows(points.vectors))
+    payloads: list[Any] = points.payloads or [None] * len(ids)
+    if not len(ids) == len(vectors) == len(payloads):
+        raise BadRequest(f"{len(ids)} ids, {len(vectors)} vectors and {len(payloads)} payloads: they must match.")
+    return list(zip(ids, vectors, payloads, strict=True))
 
 
 def _vector_rows(vectors: Any) -> Iterator[Any]:
@@ -131,8 +128,8 @@ def _to_logged_filter(condition: models.Filter | None) -> edge.Filter | None:
 
 def update_vectors(collection: Collection, encoder: Encoder, points: Sequence[Any], update_filter: Any) -> Ready:
     points, schema = encoder.encode(points), collection.schema
-    changed = [edge.PointVectors(to_edge_id(point.id), schema.struct(point.vector)) for point in points]
     ids, where = [to_edge_id(point.id) for point in points], _to_logged_filter(update_filter)
+    changed = list(map(edge.PointVectors, ids, schema.structs(point.vector for point in points)))
 
     def carry_out() -> int:
         with collection.writing:
@@ -147,11 +144,7 @@ Make = Callable[[Any], edge.UpdateOperation]
 
 
 def _by_id(
-    collection: Collection,
-    selector: Any,
-    *steps: Make,
-    must_exist: bool = True,
-    checked: VectorSchema | None = None,
+    collection: Collection, selector: Any, *steps: Make, must_exist: bool = True, checked: VectorSchema | None = None
 ) -> Ready:
     """A write to selected points: a filter is resolved to ids at the moment it's carried out."""
     for make in steps:
@@ -235,32 +228,32 @@ def completed(operation: int) -> models.UpdateResult:
 
 
 def _batched(collection: Collection, encoder: Encoder, operation: Any) -> Ready:
-    if isinstance(operation, models.UpsertOperation):
-        given = operation.upsert
+    """One operation of a batch. It has one field, with the arguments of the method that is called so."""
+    kind = type(operation)
+    if kind not in _BATCHED:
+        raise BadRequest(f"Unknown update operation: {kind.__name__}.")
+    [(_, given)] = operation
+    if kind is models.UpsertOperation:
         return _upsert(collection, _rows(given), given.update_filter, given.update_mode)
-    if isinstance(operation, models.DeleteOperation):
-        return delete(collection, operation.delete)
-    if isinstance(operation, models.SetPayloadOperation):
-        change = operation.set_payload
-        return set_payload(collection, change.payload, _points_or_filter(change), change.key)
-    if isinstance(operation, models.OverwritePayloadOperation):
-        change = operation.overwrite_payload
-        return overwrite_payload(collection, change.payload, _points_or_filter(change), change.key)
-    if isinstance(operation, models.DeletePayloadOperation):
-        removed = operation.delete_payload
-        return delete_payload(collection, removed.keys, _points_or_filter(removed))
-    if isinstance(operation, models.ClearPayloadOperation):
-        return clear_payload(collection, operation.clear_payload)
-    if isinstance(operation, models.UpdateVectorsOperation):
-        vectors = operation.update_vectors
-        return update_vectors(collection, encoder, vectors.points, vectors.update_filter)
-    if isinstance(operation, models.DeleteVectorsOperation):
-        gone = operation.delete_vectors
-        return delete_vectors(collection, gone.vector, _points_or_filter(gone))
-    raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")
-
-
-def _points_or_filter(value: Any) -> Any:
-    if value.shard_key is not None:
+    if kind is models.UpdateVectorsOperation:
+        return update_vectors(collection, encoder, given.points, given.update_filter)
+    function, names = _BATCHED[kind]
+    if not names:
+        return function(collection, given)
+    if given.shard_key is not None:
         refuse_shard_key()
-    return value.filter if value.points is None else value.points
+    first, *others = (getattr(given, name) for name in names)
+    return function(collection, first, given.filter if given.points is None else given.points, *others)
+
+
+# The function, and the fields that it takes besides the points.
+_BATCHED: dict[type, tuple[Callable[..., Ready], tuple[str, ...]]] = {
+    models.UpsertOperation: (upsert, ()),
+    models.UpdateVectorsOperation: (update_vectors, ()),
+    models.DeleteOperation: (delete, ()),
+    models.ClearPayloadOperation: (clear_payload, ()),
+    models.SetPayloadOperation: (set_payload, ("payload", "key")),
+    models.OverwritePayloadOperation: (overwrite_payload, ("payload", "key")),
+    models.DeletePayloadOperation: (delete_payload, ("keys",)),
+    models.DeleteVectorsOperation: (delete_vectors, ("vector",)),
+}
