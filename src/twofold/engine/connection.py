@@ -50,20 +50,19 @@ class Capabilities:
 
 
 class Connection(ABC):
-    """An open way to an engine. `location` is for people to read."""
+    """An open way to an engine.
+
+    `location` is for people to read; `store` is what all connections to one engine have in common, where they can tell.
+    """
 
     async_only: ClassVar[bool] = False
     """Can only be awaited."""
 
-    def __init__(self, location: str, capabilities: Capabilities) -> None:
+    def __init__(self, location: str, capabilities: Capabilities, store: object = None) -> None:
         self.location = location
         self.capabilities = capabilities
+        self.store = store or self
         self.closed = False
-
-    @property
-    def store(self) -> object:
-        """What all connections to one engine have in common, where they can tell."""
-        return self
 
     def begin(self) -> Caller:
         """What executes the requests of one call of the index."""
@@ -105,7 +104,9 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
             raise ConfigError(f"{', '.join(given)} can't be set on a client that is already there: leave it out")
         from twofold.engine import client
 
-        return client.connection_for(location)
+        if isinstance(location, AsyncQdrantClient):
+            return client.AsyncConnection(location)
+        return client.SyncConnection(location)
     if not isinstance(location, (str, Path)) or not str(location).strip():
         raise ConfigError(
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
