@@ -65,11 +65,11 @@ class Engine(Protocol):
         """A caller for one flow."""
 
 
-class NoEngine:
-    """What flows run on that send no request: all that they wait for is `Work`."""
+class SimpleCaller:
+    """Its own caller, for requests that have no deadline. As it stands, for flows that send none and wait for `Work`."""
 
     def begin(self) -> Caller:
-        """A caller that is never called."""
+        """The caller of one flow."""
         return self
 
     def renew(self) -> None:
@@ -87,7 +87,7 @@ class NoEngine:
         return self.call(call)
 
 
-def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has no state
+def run(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008 - it has no state
     """Drive a flow to its end, blocking."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -106,7 +106,7 @@ def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has
                 send, value = flow.throw, error
 
 
-async def arun(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008
+async def arun(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -145,7 +145,7 @@ async def _await_step(step: Work | Renew, caller: Caller) -> Any:
         caller.extend(time.monotonic() - began)
 
 
-class MethodCaller(NoEngine):
+class MethodCaller(SimpleCaller):
     """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
 
     For what is built on the public methods of an index or a memory: each of them has a deadline of its own.

@@ -16,23 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from qdrant_client import models
 
+from twofold import filters
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, Found, NewPoint, Point, Schema, metadata_key
-from twofold.filters import (
-    All,
-    AnyOf,
-    Between,
-    Contains,
-    Either,
-    Equals,
-    HasPoint,
-    HasVector,
-    Leaf,
-    Node,
-    Not,
-    Scalar,
-    TextContains,
-)
 from twofold.flow import Call, Flow
 from twofold.ranking import expressions as ex
 
@@ -40,7 +26,7 @@ from twofold.ranking import expressions as ex
 _MAX_EXACT_INT = 2**53
 _MAX_CONVERTED = 512
 
-Filter: TypeAlias = Node | models.Filter
+Filter: TypeAlias = filters.Node | models.Filter
 """A condition of ours, or a native filter that the user gave, which passes through as it is."""
 
 
@@ -394,21 +380,21 @@ def to_filter(where: Filter | None, parts: Parts) -> Any:
     return condition if isinstance(condition, parts.filter) else parts.group(must=[condition])
 
 
-def to_condition(node: Node, parts: Parts) -> Any:
+def to_condition(node: filters.Node, parts: Parts) -> Any:
     """A condition in the engine's form."""
-    if isinstance(node, All):
+    if isinstance(node, filters.All):
         return parts.group(must=[to_condition(part, parts) for part in node.parts])
-    if isinstance(node, Either):
+    if isinstance(node, filters.Either):
         return _either([to_condition(part, parts) for part in node.parts], parts)
-    if isinstance(node, Not):
+    if isinstance(node, filters.Not):
         return parts.group(must_not=[to_condition(node.part, parts)])
-    if isinstance(node, Leaf):
-        return _field_condition(node, parts)
-    if isinstance(node, HasPoint):  # a collection that others wrote may number its points
+    if isinstance(node, filters.Leaf):
+        return _field_condition(node, metadata_key(node.field), parts)
+    if isinstance(node, filters.HasPoint):  # a collection that others wrote may number its points
         return parts.has_id([int(point) if point.isdecimal() else point for point in node.ids])
-    if isinstance(node, HasVector):
+    if isinstance(node, filters.HasVector):
         return parts.has_vector(node.name)
-    return parts.words(TEXT_KEY, node.text) if isinstance(node, TextContains) else parts.native(node.filter)
+    return parts.words(TEXT_KEY, node.text) if isinstance(node, filters.TextContains) else parts.native(node.filter)
 
 
 def _either(conditions: list[Any], parts: Parts) -> Any:
@@ -418,27 +404,26 @@ def _either(conditions: list[Any], parts: Parts) -> Any:
     return parts.group(should=conditions) if conditions else parts.has_id([])
 
 
-def _field_condition(node: Leaf, parts: Parts) -> Any:
-    key = metadata_key(node.field)
-    if isinstance(node, Equals):
+def _field_condition(node: filters.Leaf, key: str, parts: Parts) -> Any:
+    if isinstance(node, filters.Equals):
         return _equals(key, node.value, parts)
-    if isinstance(node, AnyOf):
+    if isinstance(node, filters.AnyOf):
         texts = [value for value in node.values if isinstance(value, str)]
         conditions = [_equals(key, value, parts) for value in node.values if not isinstance(value, str)]
         if texts:
             conditions.append(parts.value(key, texts[0]) if len(texts) == 1 else parts.any_value(key, texts))
         return _either(conditions, parts)
-    if isinstance(node, Between):
+    if isinstance(node, filters.Between):
         bounds: dict[str, Any] = {"gt": node.gt, "gte": node.gte, "lt": node.lt, "lte": node.lte}
         if any(isinstance(bound, datetime) for bound in bounds.values()):
             return parts.dates(key, **bounds)
         return parts.numbers(key, **{**bounds, "gte": _next(node.gte, -math.inf), "lte": _next(node.lte, math.inf)})
-    if isinstance(node, Contains):
+    if isinstance(node, filters.Contains):
         return parts.words(key, node.text)
     return parts.group(must_not=[parts.empty(key)])
 
 
-def _equals(key: str, value: Scalar | datetime, parts: Parts) -> Any:
+def _equals(key: str, value: filters.Scalar | datetime, parts: Parts) -> Any:
     if isinstance(value, datetime):
         return parts.dates(key, gte=value, lte=value)
     if isinstance(value, (str, bool)) or (isinstance(value, int) and abs(value) > _MAX_EXACT_INT):

@@ -8,7 +8,6 @@ which qdrant-client has had since 1.16.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -45,7 +44,6 @@ _locks_guard = Lock()
 
 
 def _capabilities(client: QdrantClient | AsyncQdrantClient) -> Capabilities:
-    """What the engine behind a client can do."""
     if hasattr(client, "optimize"):  # the embedded store's own client; qdrant-client's have no such method
         return EMBEDDED_CLIENT
     options = client.init_options
@@ -59,20 +57,16 @@ class SyncConnection(Connection):
     def __init__(self, client: QdrantClient) -> None:
         super().__init__("your QdrantClient", _capabilities(client), store=client)
         self._client = client
-        with _locks_guard:
-            self._lock: AbstractContextManager[Any] = (
-                nullcontext() if self.capabilities.threads else _locks.setdefault(client, Lock())
-            )
+        self._lock: AbstractContextManager[Any] = nullcontext()
+        if not self.capabilities.threads:
+            with _locks_guard:
+                self._lock = _locks.setdefault(client, Lock())
 
     def call(self, call: Call) -> Any:
         """Send a request and wait; in local mode, until others have had their turn."""
         self.check_open()
         with translated(call.verb, self.location), self._lock:
             return send(self._client, call)
-
-    async def acall(self, call: Call) -> Any:
-        """Send a request from a thread."""
-        return await asyncio.to_thread(self.call, call)
 
 
 class AsyncConnection(Connection):
@@ -212,7 +206,10 @@ def translated(verb: str, location: str) -> Iterator[None]:
     except TwofoldError:
         raise
     except UnexpectedResponse as error:
-        raise _refused(error, verb, location) from None
+        advice = ": check api_key" if error.status_code in (401, 403) else ""
+        content = getattr(error, "message", None) or error.content.decode("utf-8", "replace")[:_MAX_ANSWER_CHARS]
+        message = f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}{advice}. {content}"
+        raise EngineError(message, operation=verb, location=location) from None
     except (ResponseHandlingException, json.JSONDecodeError) as error:
         raise _unreachable(error, verb, location) from None
     except Exception as error:
@@ -222,22 +219,9 @@ def translated(verb: str, location: str) -> Iterator[None]:
         raise EngineError(message, operation=verb, location=location) from error
 
 
-def _refused(error: UnexpectedResponse, verb: str, location: str) -> EngineError:
-    advice = ": check api_key" if error.status_code in (401, 403) else ""
-    content = getattr(error, "message", None) or error.content.decode("utf-8", "replace")[:_MAX_ANSWER_CHARS]
-    return EngineError(
-        f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}{advice}. {content}",
-        operation=verb,
-        location=location,
-    )
-
-
 def _unreachable(error: Exception, verb: str, location: str) -> EngineUnavailable:
-    return EngineUnavailable(
-        f"{verb}: {location} does not answer ({error}). Is the server running, and is the address right?",
-        operation=verb,
-        location=location,
-    )
+    message = f"{verb}: {location} does not answer ({error}). Is the server running, and is the address right?"
+    return EngineUnavailable(message, operation=verb, location=location)
 
 
 def grpc_code(error: Exception) -> str:

@@ -8,7 +8,6 @@ come from models, which may be anybody's: they are checked as everywhere.
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -18,36 +17,35 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, check_options, open_store
+from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, open_store
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import match_value, to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.calls import EngineQuery, Filter, Page, Parts, RequestBuilder, to_filter
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
-from twofold.errors import ConfigError, EngineError, TwofoldError
+from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
 _CAPABILITIES = Capabilities(versioned=False, indexes=True, threads=True, optimizes=True, at_hand=True)
-
-
-def check_store_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that no store can be opened with, before anything is made for it."""
-    try:
-        check_options(**options)
-    except BadRequest as error:
-        raise ConfigError(str(error)) from None
+# A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
+_STORE_FILES = ("twofold.json", "meta.json")
 
 
 class EdgeConnection(Connection):
     """A store that was opened for the index alone; awaiting callers are served from a thread."""
 
-    def __init__(self, folder: str | Path, location: str, options: Mapping[str, Any]) -> None:
-        super().__init__(location, _CAPABILITIES)
+    def __init__(self, location: str | Path, create: bool, options: Mapping[str, Any]) -> None:
+        super().__init__(str(location), _CAPABILITIES)
         try:
-            store = open_store(folder, Options(**options))
+            checked = Options(**options)
+        except BadRequest as error:
+            raise ConfigError(str(error)) from None
+        folder = location if self.location == ":memory:" else _prepare_folder(Path(location).expanduser(), create)
+        try:
+            store = open_store(folder, checked)
         except EmbeddedError as error:
-            raise _refused("open", location, error) from None
+            raise _refused("open", self.location, error) from None
         self._verbs = EdgeEngine(store)
         self._release = store.release
         # For an index that nobody closed; a finaliser must not wait for anything.
@@ -69,15 +67,24 @@ class EdgeConnection(Connection):
             message = f"{call.verb} on {self.location} failed: {type(error).__name__}: {error}"
             raise EngineError(message, operation=call.verb, location=self.location) from error
 
-    async def acall(self, call: Call) -> Any:
-        """Carry out a verb in a thread."""
-        return await asyncio.to_thread(self.call, call)
-
     def close(self) -> None:
         """Let go of the store; the last one to do so closes it."""
         super().close()
         if self._forget.detach():
             self._release()
+
+
+def _prepare_folder(path: Path, create: bool) -> Path:
+    """A folder in which there is an index, or may be one."""
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"{path} is a file: an index needs a folder of its own")
+    if not create and not any((path / name).exists() for name in _STORE_FILES):
+        raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
+    return path
 
 
 def _refused(verb: str, location: str, error: EmbeddedError) -> EngineError:

@@ -7,7 +7,7 @@ the body of Qdrant's REST request that creates it, as plain JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -120,7 +120,7 @@ def from_point(point: Point) -> Stored:
 @lru_cache(maxsize=1024)
 def metadata_key(field: str) -> str:
     """The path of a metadata field in the payload, quoted where the engine needs it."""
-    segments: Sequence[str] = [METADATA_KEY, *field.split(".")]
+    segments = [METADATA_KEY, *field.split(".")]
     return ".".join(part if _PLAIN.fullmatch(part) else _quoted(part) for part in segments)
 
 
@@ -132,19 +132,15 @@ def _quoted(part: str) -> str:
 
 def native_part_of(where: models.Filter) -> models.Filter | None:
     """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
-    named = _named_natively(where)
-    return models.Filter(must=named) if named else None
-
-
-def _named_natively(where: models.Filter) -> list[models.Condition]:
     named: list[models.Condition] = []
-    must = where.must if isinstance(where.must, list) else [where.must] if where.must is not None else []
-    for condition in must:
+    pending: list[Any] = [where]
+    while pending:
+        condition = pending.pop(0)
         if isinstance(condition, models.Filter):
-            named += _named_natively(condition)
+            pending[:0] = condition.must if isinstance(condition.must, list) else [condition.must]
         elif isinstance(condition, models.FieldCondition) and isinstance(condition.match, models.MatchValue):
             named += [condition] if isinstance(condition.match.value, str) else []
-    return named
+    return models.Filter(must=named) if named else None
 
 
 # --- Collections: how a new one is laid out, and what an existing one offers ---
