@@ -66,7 +66,7 @@ class Engine(Protocol):
 
 
 class SimpleCaller:
-    """Its own caller, for requests that have no deadline. As it stands, for flows that send none and wait for `Work`."""
+    """Its own caller: no request has a deadline. As it stands, for flows that send none and only wait for `Work`."""
 
     def begin(self) -> Caller:
         """The caller of one flow."""

@@ -202,22 +202,17 @@ class Parts:
     """One engine's types, or what makes them."""
 
     request: _Make
-    """From a limit, a query, prefetches, and the other fields of a query that both engines call the same."""
     prefetch: _Make
     search_params: _Make
     idf_params: _Make | None
     """From the filter of a corpus; None where the engine always counts in the whole collection."""
-    without: _Make
-    """What brings all of a payload along but some keys."""
+    payload_without: _Make
 
     rrf: _Make
-    """From the k of 1 / (rank + k - 1)."""
     dbsf: _Make
     newest_first: _Make
-    """From a payload key."""
     formula: _Make
     """From an expression, and the defaults of what it looks up."""
-
     constant: _Make
     variable: _Make
     condition: _Make
@@ -245,7 +240,6 @@ class Parts:
     has_vector: _Make
     native: _Make
     """From a filter of qdrant-client."""
-
     converted: dict[int, tuple[Any, Any, dict[str, Any]]] = field(default_factory=dict)
     """Parts of formulas, by identity (`_convert_once`)."""
 
@@ -266,7 +260,7 @@ class RequestBuilder:
         """One request of a batch."""
         wanted: Any = query.with_payload
         if isinstance(wanted, PayloadWithout):
-            wanted = self._parts.without([metadata_key(field) for field in wanted.fields])
+            wanted = self._parts.payload_without([metadata_key(field) for field in wanted.fields])
         vectors = [DENSE] if query.with_dense else False
         if isinstance(query, VectorQuery):
             return self._parts.request(**self._leg(query), with_payload=wanted, with_vector=vectors)

@@ -142,19 +142,6 @@ def _create_index(key: str, schema: str | Mapping[str, Any], wait: bool) -> dict
     return {"field_name": key, "field_schema": made, "wait": wait}
 
 
-def _scroll(
-    where: Filter | None,
-    limit: int,
-    offset: Any,
-    order_by: str | None,
-    only: Sequence[str] | None,
-    vectors: Sequence[str],
-) -> dict[str, Any]:
-    order = None if order_by is None else _newest_first(order_by)
-    wanted = _wanted(only, vectors)
-    return {"scroll_filter": _filter(where), "limit": limit, "offset": offset, "order_by": order, **wanted}
-
-
 def _wanted(only: Sequence[str] | None, vectors: Sequence[str]) -> dict[str, Any]:
     return {"with_payload": True if only is None else list(only), "with_vectors": list(vectors) or False}
 
@@ -177,7 +164,17 @@ VERBS: dict[str, Verb] = {
         lambda queries: {"requests": to_requests(queries)},
         lambda answers: [answer.points for answer in answers],
     ),
-    "scroll": Verb("scroll", _scroll, Page._make),
+    "scroll": Verb(
+        "scroll",
+        lambda where, limit, offset, order_by, only, vectors: {
+            "scroll_filter": _filter(where),
+            "limit": limit,
+            "offset": offset,
+            "order_by": None if order_by is None else _newest_first(order_by),
+            **_wanted(only, vectors),
+        },
+        Page._make,
+    ),
     "retrieve": Verb("retrieve", lambda ids, only, vectors: {"ids": list(ids), **_wanted(only, vectors)}, list),
     "count": Verb("count", lambda where: {"count_filter": _filter(where), "exact": True}, lambda answer: answer.count),
     "facet": Verb(
@@ -268,16 +265,12 @@ def _decay(x: Any, target: Any, scale: float) -> models.DecayParamsExpression:
     return models.DecayParamsExpression.model_construct(x=x, target=target, scale=scale, midpoint=0.5)
 
 
-def _quotient(left: Any, right: Any) -> models.DivExpression:
-    return models.DivExpression.model_construct(div=models.DivParams.model_construct(left=left, right=right))
-
-
 PARTS = Parts(
     request=lambda prefetches=None, **rest: models.QueryRequest.model_construct(prefetch=prefetches, **rest),
     prefetch=models.Prefetch.model_construct,
     search_params=models.SearchParams.model_construct,
     idf_params=_IDF_CORPUS and (lambda corpus: _IDF_CORPUS.model_construct(corpus=corpus)),
-    without=lambda keys: models.PayloadSelectorExclude(exclude=keys),
+    payload_without=lambda keys: models.PayloadSelectorExclude(exclude=keys),
     rrf=lambda k: models.RrfQuery(rrf=models.Rrf(k=k)),
     dbsf=lambda: models.FusionQuery(fusion=models.Fusion.DBSF),
     newest_first=lambda key: models.OrderByQuery(order_by=_newest_first(key)),
@@ -289,7 +282,9 @@ PARTS = Parts(
     date=lambda date: models.DatetimeExpression(datetime=date),
     exp_decay=lambda *params: models.ExpDecayExpression.model_construct(exp_decay=_decay(*params)),
     lin_decay=lambda *params: models.LinDecayExpression.model_construct(lin_decay=_decay(*params)),
-    quotient=_quotient,
+    quotient=lambda left, right: models.DivExpression.model_construct(
+        div=models.DivParams.model_construct(left=left, right=right)
+    ),
     absolute=lambda of: models.AbsExpression.model_construct(abs=of),
     sum=lambda terms: models.SumExpression.model_construct(sum=terms),
     product=lambda factors: models.MultExpression.model_construct(mult=factors),

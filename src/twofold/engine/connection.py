@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -47,7 +46,7 @@ class Capabilities:
     """Can be told in which part of a collection to count how rare a word is."""
 
 
-class Connection(SimpleCaller, ABC):
+class Connection(SimpleCaller):
     """An open way to an engine.
 
     `location` is for people to read; `store` is what all connections to one engine have in common, where they can tell.
@@ -61,10 +60,6 @@ class Connection(SimpleCaller, ABC):
         self.capabilities = capabilities
         self.store = store or self
         self.closed = False
-
-    @abstractmethod
-    def call(self, call: Call) -> Any:
-        """Send a request and wait."""
 
     async def acall(self, call: Call) -> Any:
         """Send a request without blocking the event loop: from a thread, where it can't be awaited."""

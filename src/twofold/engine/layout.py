@@ -7,7 +7,7 @@ the body of Qdrant's REST request that creates it, as plain JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -55,17 +55,14 @@ class Found(Point, Protocol):
     def score(self) -> float: ...
 
 
+@dataclass(slots=True, eq=False)
 class Stored:
     """A point as the index reads it."""
 
-    __slots__ = ("id", "metadata", "point", "text")
+    point: str
+    id: str
+    text: str
     metadata: Mapping[str, Any]
-
-    def __init__(self, point: str, identity: str, text: str, metadata: Mapping[str, Any]) -> None:
-        self.point = point
-        self.id = identity
-        self.text = text
-        self.metadata = metadata
 
     def as_document(self) -> Document:
         """The document as it was added."""
@@ -73,7 +70,10 @@ class Stored:
 
 
 class _Unread(Stored):
-    """A point that is read when it is first looked at: a search has more candidates than it shows."""
+    """A point that is read when it is first looked at: a search has more candidates than it shows.
+
+    One that something else wrote may lack parts: they read as empty.
+    """
 
     __slots__ = ("_found",)
 
@@ -91,6 +91,9 @@ class _Unread(Stored):
             self.text = text if isinstance(text, str) else ""
             self.metadata = metadata if isinstance(metadata, dict) else {}
         return object.__getattribute__(self, name)
+
+
+from_point: Callable[[Point], Stored] = _Unread
 
 
 class NewPoint(NamedTuple):
@@ -112,22 +115,14 @@ def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> Ne
     return NewPoint(point_id(record.id), vector, payload)
 
 
-def from_point(point: Point) -> Stored:
-    """What is stored in a point. One that something else wrote may lack parts: they read as empty."""
-    return _Unread(point)
-
-
 @lru_cache(maxsize=1024)
 def metadata_key(field: str) -> str:
     """The path of a metadata field in the payload, quoted where the engine needs it."""
-    segments = [METADATA_KEY, *field.split(".")]
-    return ".".join(part if _PLAIN.fullmatch(part) else _quoted(part) for part in segments)
-
-
-def _quoted(part: str) -> str:
-    if any(ord(character) < 32 for character in part):
-        raise FilterError(f"{part!r} is not the name of a field: it has control characters")
-    return f'"{part}"'
+    segments = field.split(".")
+    for part in segments:
+        if any(ord(character) < 32 for character in part):
+            raise FilterError(f"{part!r} is not the name of a field: it has control characters")
+    return ".".join([METADATA_KEY, *(part if _PLAIN.fullmatch(part) else f'"{part}"' for part in segments)])
 
 
 def native_part_of(where: models.Filter) -> models.Filter | None:

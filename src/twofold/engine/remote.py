@@ -57,14 +57,6 @@ class RemoteConnection(Connection):
         """A caller with a deadline of its own."""
         return _Deadlined(self, self._timeout)
 
-    def call(self, call: Call) -> Any:
-        """One request, with a deadline for it alone."""
-        return self.begin().call(call)
-
-    async def acall(self, call: Call) -> Any:
-        """One request, with a deadline for it alone."""
-        return await self.begin().acall(call)
-
     def client(self) -> QdrantClient:
         """The blocking client."""
         with self._lock:
