@@ -426,9 +426,6 @@ def _equals(key: str, value: filters.Scalar | datetime, parts: Parts) -> Any:
     return parts.numbers(key, gte=_next(float(value), -math.inf), lte=_next(float(value), math.inf))
 
 
+# The engine keeps payloads as text, and reads one fraction in ten back as the float next to it: so bounds include that.
 def _next(bound: Any, towards: float) -> float | None:
-    """A bound that includes the neighbour of a fraction.
-
-    The engine keeps payloads as text, and reads one fraction in ten back as the float next to it.
-    """
     return bound if bound is None or float(bound).is_integer() else math.nextafter(bound, towards)

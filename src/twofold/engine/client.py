@@ -134,12 +134,10 @@ def _schema(info: models.CollectionInfo) -> Schema:
 
 
 def _create_index(key: str, schema: str | Mapping[str, Any], wait: bool) -> dict[str, Any]:
-    made: models.PayloadSchemaType | models.PayloadSchemaParams
     if isinstance(schema, str):
-        made = models.PayloadSchemaType(schema)
-    else:
-        made = models.TextIndexParams(**schema) if schema["type"] == "text" else models.KeywordIndexParams(**schema)
-    return {"field_name": key, "field_schema": made, "wait": wait}
+        return {"field_name": key, "field_schema": models.PayloadSchemaType(schema), "wait": wait}
+    params = models.TextIndexParams if schema["type"] == "text" else models.KeywordIndexParams
+    return {"field_name": key, "field_schema": params(**schema), "wait": wait}
 
 
 def _wanted(only: Sequence[str] | None, vectors: Sequence[str]) -> dict[str, Any]:
@@ -248,9 +246,8 @@ def to_requests(queries: Iterable[EngineQuery]) -> list[models.QueryRequest]:
     return [builder.request(query) for query in queries]
 
 
-def _filter(where: Filter | None) -> models.Filter | None:
-    made: models.Filter | None = to_filter(where, PARTS)
-    return made
+def _filter(where: Filter | None) -> Any:
+    return to_filter(where, PARTS)
 
 
 def _newest_first(key: str) -> models.OrderBy:

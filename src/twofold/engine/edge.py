@@ -163,7 +163,7 @@ class EdgeEngine:
             filter=to_filter(where, PARTS),
             with_payload=True if only is None else list(only),
             with_vector=[held.schema.check_name(name) for name in vectors] or False,
-            order_by=None if order_by is None else _newest_first(order_by),
+            order_by=None if order_by is None else PARTS.newest_first(order_by),
         )
         return Page(*held.read("scroll", request))
 
@@ -230,10 +230,6 @@ def _dates(key: str, **bounds: datetime | None) -> edge.FieldCondition:
     return edge.FieldCondition(key, range=edge.RangeDateTime(**written))
 
 
-def _newest_first(key: str) -> edge.OrderBy:
-    return edge.OrderBy(key, edge.Direction.Desc)
-
-
 PARTS = Parts(
     request=edge.QueryRequest,
     prefetch=edge.Prefetch,
@@ -242,7 +238,7 @@ PARTS = Parts(
     payload_without=edge.PayloadSelector.Exclude,
     rrf=edge.Fusion.Rrf,
     dbsf=edge.Fusion.Dbsf,
-    newest_first=_newest_first,
+    newest_first=lambda key: edge.OrderBy(key, edge.Direction.Desc),
     formula=edge.Formula,
     constant=edge.Expression.Constant,
     variable=edge.Expression.Variable,
