@@ -68,11 +68,11 @@ class Engine(Protocol):
         """A caller for one flow."""
 
 
-class NoEngine:
-    """What flows run on that send no request: all that they wait for is `Work`."""
+class SimpleCaller:
+    """Its own caller: no request has a deadline. As it stands, for flows that send none and only wait for `Work`."""
 
     def begin(self) -> Caller:
-        """A caller that is never called."""
+        """The caller of one flow."""
         return self
 
     def renew(self) -> None:
@@ -90,7 +90,7 @@ class NoEngine:
         return self.call(call)
 
 
-def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has no state
+def run(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008 - it has no state
     """Drive a flow to its end, blocking."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -109,7 +109,7 @@ def run(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008 - it has
                 send, value = flow.throw, error
 
 
-async def arun(flow: Flow[T], engine: Engine = NoEngine()) -> T:  # noqa: B008
+async def arun(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -182,7 +182,7 @@ def closed_on_error(opened: Closeable) -> Iterator[None]:
         raise
 
 
-class MethodCaller(NoEngine):
+class MethodCaller(SimpleCaller):
     """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
 
     For what is built on the public methods of an index or a memory: each of them has a deadline of its own.

@@ -20,10 +20,10 @@ from twofold.embedded import EmbeddedClient
 from twofold.embedded.store import _open_stores
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
+from twofold.engine.calls import FusedQuery, VectorQuery, to_formula
 from twofold.engine.connection import Connection, connect
-from twofold.engine.edge import _formula
+from twofold.engine.edge import PARTS
 from twofold.engine.layout import DENSE, NewPoint, creation
-from twofold.engine.requests import FusedQuery, VectorQuery
 from twofold.filters import Equals
 from twofold.flow import run
 from twofold.ranking.expressions import (
@@ -168,8 +168,8 @@ def fused(verbs: Connection, formula: Formula) -> dict[Any, float]:
 
 def test_a_formula_is_converted_once() -> None:
     one, other = (Formula(Product((LegScore(0), 2.0)), (0.0,)) for _ in range(2))
-    assert _formula(one) is _formula(one)
-    assert _formula(one) is not _formula(other)
+    assert to_formula(one, PARTS) is to_formula(one, PARTS)
+    assert to_formula(one, PARTS) is not to_formula(other, PARTS)
 
 
 def test_a_formula_computes_what_it_says(verbs: Connection) -> None:

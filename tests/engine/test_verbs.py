@@ -18,11 +18,11 @@ from twofold.config import CollectionSettings
 from twofold.documents import point_id
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
+from twofold.engine.calls import FusedQuery, NewestFirst, PayloadWithout, VectorQuery
 from twofold.engine.client import VERBS
 from twofold.engine.connection import Connection, connect
 from twofold.engine.edge import EdgeEngine
 from twofold.engine.layout import DENSE, SPARSE, NewPoint, creation, initial_indexes
-from twofold.engine.requests import DbsfFusion, FusedQuery, NewestFirst, PayloadWithout, RrfFusion, VectorQuery
 from twofold.filters import (
     All,
     AnyOf,
@@ -39,6 +39,7 @@ from twofold.filters import (
     parse,
 )
 from twofold.flow import Flow, arun, run
+from twofold.ranking.expressions import DbsfFusion, RrfFusion
 
 SETTINGS = CollectionSettings(payload_indexes={"n": "integer", "when": "datetime", "who": "tenant"}, text_index=True)
 IDS = [point_id(str(n)) for n in range(6)]
@@ -101,7 +102,8 @@ def test_both_engines_have_the_same_verbs_with_the_same_arguments() -> None:
     assert own.keys() == VERBS.keys()
     for name, method in own.items():
         built = [] if VERBS[name].build is dict else list(inspect.signature(VERBS[name].build).parameters)
-        assert list(inspect.signature(method).parameters)[1:] == built, name
+        collection = [] if name == "version" else ["collection"]
+        assert list(inspect.signature(method).parameters)[1:] == collection + built, name
 
 
 def test_a_collection_is_described(do: Verbs) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from twofold import CollectionSettings, Document, FilterError, HybridIndex
-from twofold.engine.client import to_filter
+from twofold.engine.calls import to_filter
+from twofold.engine.client import PARTS
 from twofold.filters import parse
 from twofold.testing import HashEmbedding
 
@@ -244,7 +245,7 @@ def test_a_dollar_changes_nothing(plain: dict[str, Any], dollar: dict[str, Any])
 def test_parsing_leaves_the_filter_as_it_was() -> None:
     condition = {"or": [{"x": {"gte": 1, "not": [1, 2]}}, {"y": None}]}
     written = repr(condition)
-    to_filter(parse(condition))
+    to_filter(parse(condition), PARTS)
     assert repr(condition) == written
 
 

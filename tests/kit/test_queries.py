@@ -16,8 +16,8 @@ from tests.kit.engines import Engine, refused
 from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
-from twofold.engine.client import to_request
-from twofold.engine.requests import FusedQuery, VectorQuery
+from twofold.engine.calls import FusedQuery, VectorQuery
+from twofold.engine.client import to_requests
 from twofold.ranking.fusion import Auto, Dbsf, Rrf
 
 SEEDS = range(3)
@@ -259,7 +259,7 @@ def test_the_requests_of_the_index(library: Shelf, seed: int, fusion: str, depth
     legs = (VectorQuery(np.array(dense, dtype=np.float32), depth), VectorQuery(words, depth))
     native = FUSIONS[fusion].native(("dense", "lexical"), words.terms)
     assert native is not None
-    batch = [to_request(FusedQuery(legs, native, 100)), *(to_request(leg) for leg in legs)]
+    batch = to_requests([FusedQuery(legs, native, 100), *legs])
     fused, near, worded = library.engine.query_batch_points(library.name, batch)
     first, second = leg_scores(library, dense, sparse, (depth, depth))
     assert_ranking(near.points, first, depth)

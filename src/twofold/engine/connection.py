@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
-from twofold.errors import CollectionNotFound, ConfigError, IndexClosed
-from twofold.flow import Call, Caller
+from twofold.errors import ConfigError, IndexClosed
+from twofold.flow import Call, SimpleCaller
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
-# A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
-_STORE_FILES = ("twofold.json", "meta.json")
 _LOOKS_LIKE_A_URL = re.compile(r"(https?:.*|[\w.-]+:\d{2,5}(/.*)?)")
 _FOLDER_OPTIONS = {"durability", "optimize"}
 _MAX_TIMEOUT_SECONDS = 1e6
@@ -49,39 +46,24 @@ class Capabilities:
     """Can be told in which part of a collection to count how rare a word is."""
 
 
-class Connection(ABC):
-    """An open way to an engine. `location` is for people to read."""
+class Connection(SimpleCaller):
+    """An open way to an engine.
+
+    `location` is for people to read; `store` is what all connections to one engine have in common, where they can tell.
+    """
 
     async_only: ClassVar[bool] = False
     """Can only be awaited."""
 
-    def __init__(self, location: str, capabilities: Capabilities) -> None:
+    def __init__(self, location: str, capabilities: Capabilities, store: object = None) -> None:
         self.location = location
         self.capabilities = capabilities
+        self.store = store or self
         self.closed = False
 
-    @property
-    def store(self) -> object:
-        """What all connections to one engine have in common, where they can tell."""
-        return self
-
-    def begin(self) -> Caller:
-        """What executes the requests of one call of the index."""
-        return self
-
-    def renew(self) -> None:  # noqa: B027 - doing nothing is what most engines need
-        """Nothing to renew: requests to this engine have no deadline."""
-
-    def extend(self, seconds: float) -> None:  # noqa: B027 - no deadline, nothing to extend
-        """Nothing to extend."""
-
-    @abstractmethod
-    def call(self, call: Call) -> Any:
-        """Send a request and wait."""
-
-    @abstractmethod
     async def acall(self, call: Call) -> Any:
-        """Send a request without blocking the event loop."""
+        """Send a request without blocking the event loop: from a thread, where it can't be awaited."""
+        return await asyncio.to_thread(self.call, call)
 
     def close(self) -> None:
         """Let go of what this connection opened. Closing twice is fine."""
@@ -105,7 +87,9 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
             raise ConfigError(f"{', '.join(given)} can't be set on a client that is already there: leave it out")
         from twofold.engine import client
 
-        return client.connection_for(location)
+        if isinstance(location, AsyncQdrantClient):
+            return client.AsyncConnection(location)
+        return client.SyncConnection(location)
     if not isinstance(location, (str, Path)) or not str(location).strip():
         raise ConfigError(
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
@@ -123,19 +107,4 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
     from twofold.engine import edge
 
-    edge.check_store_options(options)
-    folder = location if str(location) == ":memory:" else _prepare_folder(Path(location).expanduser(), create)
-    return edge.EdgeConnection(folder, str(location), options)
-
-
-def _prepare_folder(path: Path, create: bool) -> Path:
-    """A folder in which there is an index, or may be one."""
-    if path.exists() and not path.is_dir():
-        raise ConfigError(f"{path} is a file: an index needs a folder of its own")
-    if not create and not any((path / name).exists() for name in _STORE_FILES):
-        raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
-    return path
+    return edge.EdgeConnection(location, create, options)

@@ -1,17 +1,14 @@
 """How documents lie in a collection: their points, the payload keys that filters name, the collection's own settings.
 
-Nothing here belongs to one engine. Points and answers are read by their attributes, a collection's settings are the
-body of Qdrant's REST request that creates it, as plain JSON, and a filter is put together from the conditions that
-an engine offers (`Conditions`).
+Nothing here belongs to one engine. Points and answers are read by their attributes, and a collection's settings are
+the body of Qdrant's REST request that creates it, as plain JSON.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -22,21 +19,6 @@ from twofold.config import CollectionSettings
 from twofold.documents import Document, Record, point_id
 from twofold.encoders.base import Sparse, Vectors
 from twofold.errors import ConfigError, FilterError
-from twofold.filters import (
-    All,
-    AnyOf,
-    Between,
-    Contains,
-    Either,
-    Equals,
-    HasPoint,
-    HasVector,
-    Leaf,
-    Node,
-    Not,
-    Scalar,
-    TextContains,
-)
 
 DENSE = "dense"
 SPARSE = "bm25"
@@ -47,8 +29,6 @@ RECORD_KEY = "twofold"
 FORMAT = 1
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(\[\])?")
-# Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
-_MAX_EXACT_INT = 2**53
 _INDEX_KINDS = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid")
 _TENANT_INDEX = {"type": "keyword", "is_tenant": True}
 _TEXT_INDEX = {"type": "text", "tokenizer": "word", "lowercase": True}
@@ -75,17 +55,14 @@ class Found(Point, Protocol):
     def score(self) -> float: ...
 
 
+@dataclass(slots=True, eq=False)
 class Stored:
     """A point as the index reads it."""
 
-    __slots__ = ("id", "metadata", "point", "text")
+    point: str
+    id: str
+    text: str
     metadata: Mapping[str, Any]
-
-    def __init__(self, point: str, identity: str, text: str, metadata: Mapping[str, Any]) -> None:
-        self.point = point
-        self.id = identity
-        self.text = text
-        self.metadata = metadata
 
     def as_document(self) -> Document:
         """The document as it was added."""
@@ -93,7 +70,10 @@ class Stored:
 
 
 class _Unread(Stored):
-    """A point that is read when it is first looked at: a search has more candidates than it shows."""
+    """A point that is read when it is first looked at: a search has more candidates than it shows.
+
+    One that something else wrote may lack parts: they read as empty.
+    """
 
     __slots__ = ("_found",)
 
@@ -111,6 +91,9 @@ class _Unread(Stored):
             self.text = text if isinstance(text, str) else ""
             self.metadata = metadata if isinstance(metadata, dict) else {}
         return object.__getattribute__(self, name)
+
+
+from_point: Callable[[Point], Stored] = _Unread
 
 
 class NewPoint(NamedTuple):
@@ -132,131 +115,27 @@ def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> Ne
     return NewPoint(point_id(record.id), vector, payload)
 
 
-def from_point(point: Point) -> Stored:
-    """What is stored in a point. One that something else wrote may lack parts: they read as empty."""
-    return _Unread(point)
-
-
 @lru_cache(maxsize=1024)
 def metadata_key(field: str) -> str:
     """The path of a metadata field in the payload, quoted where the engine needs it."""
-    segments: Sequence[str] = [METADATA_KEY, *field.split(".")]
-    return ".".join(part if _PLAIN.fullmatch(part) else _quoted(part) for part in segments)
-
-
-def _quoted(part: str) -> str:
-    if any(ord(character) < 32 for character in part):
-        raise FilterError(f"{part!r} is not the name of a field: it has control characters")
-    return f'"{part}"'
-
-
-# --- Filters ---
-
-
-class Conditions(Protocol):
-    """The conditions of one engine's filters, by the payload key that they look at. Several values: any of them."""
-
-    def all_of(self, parts: list[Any]) -> Any: ...
-    def any_of(self, parts: list[Any]) -> Any: ...
-    def none_of(self, parts: list[Any]) -> Any: ...
-    def value(self, key: str, value: str | bool | int) -> Any: ...
-    def any_value(self, key: str, values: list[str]) -> Any: ...
-    def numbers(self, key: str, **bounds: float | None) -> Any: ...
-    def dates(self, key: str, **bounds: datetime | None) -> Any: ...
-    def words(self, key: str, text: str) -> Any: ...
-    def empty(self, key: str) -> Any: ...
-    def has_id(self, ids: list[int | str]) -> Any: ...
-    def has_vector(self, name: str) -> Any: ...
-    def native(self, native: models.Filter) -> Any: ...
-
-
-def to_condition(node: Node, engine: Conditions) -> Any:
-    """A filter, put together from the engine's conditions."""
-    if isinstance(node, All):
-        return engine.all_of([to_condition(part, engine) for part in node.parts])
-    if isinstance(node, Either):
-        return _either([to_condition(part, engine) for part in node.parts], engine)
-    if isinstance(node, Not):
-        return engine.none_of([to_condition(node.part, engine)])
-    if isinstance(node, Leaf):
-        return _field_condition(node, engine)
-    if isinstance(node, HasPoint):
-        return engine.has_id([native_id(point) for point in node.ids])
-    if isinstance(node, HasVector):
-        return engine.has_vector(node.name)
-    return engine.words(TEXT_KEY, node.text) if isinstance(node, TextContains) else engine.native(node.filter)
-
-
-def native_id(point: str) -> int | str:
-    """A point's id as the engine has it: a collection that others wrote may number its points."""
-    return int(point) if point.isdecimal() else point
-
-
-def _either(conditions: list[Any], engine: Conditions) -> Any:
-    """One of them holds. An empty `should` means "everything" to the engine; an empty `or` here means nothing."""
-    if len(conditions) == 1:
-        return conditions[0]
-    return engine.any_of(conditions) if conditions else engine.has_id([])
-
-
-def _field_condition(node: Leaf, engine: Conditions) -> Any:
-    key = metadata_key(node.field)
-    if isinstance(node, Equals):
-        return _equals(key, node.value, engine)
-    if isinstance(node, AnyOf):
-        texts = [value for value in node.values if isinstance(value, str)]
-        conditions = [_equals(key, value, engine) for value in node.values if not isinstance(value, str)]
-        if texts:
-            conditions.append(engine.value(key, texts[0]) if len(texts) == 1 else engine.any_value(key, texts))
-        return _either(conditions, engine)
-    if isinstance(node, Between):
-        return _between(key, node, engine)
-    if isinstance(node, Contains):
-        return engine.words(key, node.text)
-    return engine.none_of([engine.empty(key)])
-
-
-def _equals(key: str, value: Scalar | datetime, engine: Conditions) -> Any:
-    if isinstance(value, datetime):
-        return engine.dates(key, gte=value, lte=value)
-    if isinstance(value, (str, bool)) or (isinstance(value, int) and abs(value) > _MAX_EXACT_INT):
-        return engine.value(key, value)
-    # The engine's match tells 5 from 5.0, a range does not.
-    return engine.numbers(key, gte=_below(float(value)), lte=_above(float(value)))
-
-
-def _between(key: str, node: Between, engine: Conditions) -> Any:
-    bounds: dict[str, Any] = {"gt": node.gt, "gte": node.gte, "lt": node.lt, "lte": node.lte}
-    if any(isinstance(bound, datetime) for bound in bounds.values()):
-        return engine.dates(key, **bounds)
-    return engine.numbers(key, **{**bounds, "gte": _below(node.gte), "lte": _above(node.lte)})
-
-
-# The engine keeps payloads as text, and reads one fraction in ten back as the float next to it. So what is to include
-# a fraction includes its neighbours.
-def _below(number: Any) -> float | None:
-    return number if number is None or float(number).is_integer() else math.nextafter(number, -math.inf)
-
-
-def _above(number: Any) -> float | None:
-    return number if number is None or float(number).is_integer() else math.nextafter(number, math.inf)
+    segments = field.split(".")
+    for part in segments:
+        if any(ord(character) < 32 for character in part):
+            raise FilterError(f"{part!r} is not the name of a field: it has control characters")
+    return ".".join([METADATA_KEY, *(part if _PLAIN.fullmatch(part) else f'"{part}"' for part in segments)])
 
 
 def native_part_of(where: models.Filter) -> models.Filter | None:
     """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
-    named = _named_natively(where)
-    return models.Filter(must=named) if named else None
-
-
-def _named_natively(where: models.Filter) -> list[models.Condition]:
     named: list[models.Condition] = []
-    must = where.must if isinstance(where.must, list) else [where.must] if where.must is not None else []
-    for condition in must:
+    pending: list[Any] = [where]
+    while pending:
+        condition = pending.pop(0)
         if isinstance(condition, models.Filter):
-            named += _named_natively(condition)
+            pending[:0] = condition.must if isinstance(condition.must, list) else [condition.must]
         elif isinstance(condition, models.FieldCondition) and isinstance(condition.match, models.MatchValue):
             named += [condition] if isinstance(condition.match.value, str) else []
-    return named
+    return models.Filter(must=named) if named else None
 
 
 # --- Collections: how a new one is laid out, and what an existing one offers ---

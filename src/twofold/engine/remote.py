@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from functools import partial
+from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -48,9 +48,7 @@ class RemoteConnection(Connection):
         self._timeout = timeout
         # The version is checked when the index opens; the client would do it in a thread, with a warning. Its own
         # timeout only ends what the deadline has already given up on.
-        given = {"url": url, "timeout": math.ceil(timeout) + 1, "check_compatibility": False, **options}
-        self._make_sync: Callable[[], QdrantClient] = partial(QdrantClient, **given)
-        self._make_async: Callable[[], AsyncQdrantClient] = partial(AsyncQdrantClient, **given)
+        self._options = {"url": url, "timeout": math.ceil(timeout) + 1, "check_compatibility": False, **options}
         self._sync: QdrantClient | None = None
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = WeakKeyDictionary()
         self._lock = Lock()
@@ -59,26 +57,18 @@ class RemoteConnection(Connection):
         """A caller with a deadline of its own."""
         return _Deadlined(self, self._timeout)
 
-    def call(self, call: Call) -> Any:
-        """One request, with a deadline for it alone."""
-        return self.begin().call(call)
-
-    async def acall(self, call: Call) -> Any:
-        """One request, with a deadline for it alone."""
-        return await self.begin().acall(call)
-
     def client(self) -> QdrantClient:
         """The blocking client."""
         with self._lock:
             if self._sync is None:
-                self._sync = self._make_sync()
+                self._sync = QdrantClient(**self._options)
             return self._sync
 
     def async_client(self) -> AsyncQdrantClient:
         """The client of the running event loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
-            self._by_loop[loop] = self._make_async()
+            self._by_loop[loop] = AsyncQdrantClient(**self._options)
         return self._by_loop[loop]
 
     def close(self) -> None:
@@ -151,29 +141,23 @@ def _in_thread(client: QdrantClient, call: Call) -> Future[Any]:
     return answer
 
 
+@dataclass
 class Attempts:
     """The tries of one request. All requests of the index are idempotent, so trying again is safe."""
 
-    def __init__(
-        self,
-        operation: str,
-        location: str,
-        deadline: float,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self._operation = operation
-        self._location = location
-        self._deadline = deadline
-        self._clock = clock
-        self._jitter = jitter
-        self._started = clock()
+    operation: str
+    location: str
+    deadline: float
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
         self._faults: list[str] = []
 
     def remaining(self) -> float:
         """Seconds left until the deadline; never negative."""
-        return max(0.0, self._deadline - self._clock())
+        return max(0.0, self.deadline - self.clock())
 
     def pause_after(self, error: Exception) -> float:
         """How long to wait before the next try. Raises if there is none."""
@@ -182,12 +166,14 @@ class Attempts:
             raise error
         self._faults.append(_short(error))
         if len(self._faults) >= MAX_ATTEMPTS or pause >= self.remaining():
-            raise self._given_up() from None  # `attempts` has what every one of them ended with
+            advice = "Is the server running, and is the address right?"
+            # Without a cause: `attempts` has what every one of them ended with.
+            raise self._unavailable("does not answer: gave up after", advice) from None
         return pause
 
     def _passing(self, error: Exception) -> float | None:
         """The pause that a passing fault asks for; None for a fault that will stay."""
-        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self._jitter())
+        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self.jitter())
         if isinstance(error, ResourceExhaustedResponse):
             return max(pause, float(error.retry_after_s))
         if isinstance(error, UnexpectedResponse):
@@ -196,26 +182,20 @@ class Attempts:
             return pause  # no connection, a broken one, or (through a proxy) an answer that isn't one
         return pause if grpc_code(error) in _PASSING_GRPC else None
 
-    def _given_up(self) -> EngineUnavailable:
-        took = self._clock() - self._started
-        return EngineUnavailable(
-            f"{self._operation}: {self._location} does not answer: gave up after {len(self._faults)} "
-            f"tries in {took:.1f} s ({'; '.join(self._faults)}). Is the server running, and is the address right?",
-            operation=self._operation,
-            location=self._location,
-            attempts=self._faults,
-        )
-
     def timed_out(self) -> EngineUnavailable:
         """The error for a deadline that has passed while a request was under way."""
-        took = self._clock() - self._started
-        tried = "; ".join([*self._faults, "no answer"])
+        self._faults.append("no answer")
+        advice = "Give it more time with timeout=, or look at the server's load"
+        return self._unavailable("did not answer before the deadline:", advice)
+
+    def _unavailable(self, what: str, advice: str) -> EngineUnavailable:
+        took = self.clock() - self._started
         return EngineUnavailable(
-            f"{self._operation}: {self._location} did not answer before the deadline: {len(self._faults) + 1} tries in "
-            f"{took:.1f} s ({tried}). Give it more time with timeout=, or look at the server's load",
-            operation=self._operation,
-            location=self._location,
-            attempts=[*self._faults, "no answer"],
+            f"{self.operation}: {self.location} {what} {len(self._faults)} tries in {took:.1f} s "
+            f"({'; '.join(self._faults)}). {advice}",
+            operation=self.operation,
+            location=self.location,
+            attempts=self._faults,
         )
 
 

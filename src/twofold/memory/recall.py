@@ -16,8 +16,8 @@ from typing import Any
 
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
+from twofold.engine.calls import VectorQuery
 from twofold.engine.layout import Stored, from_point
-from twofold.engine.requests import VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow, Work

@@ -19,8 +19,8 @@ import numpy as np
 from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
+from twofold.engine.calls import VectorQuery
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, to_point
-from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, InvalidDocument
 from twofold.filters import All, AnyOf, Between, HasVector, Not, Present
 from twofold.flow import Flow, Renew
