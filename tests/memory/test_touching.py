@@ -239,7 +239,7 @@ def test_a_failure_half_way_counts_nothing_twice(open_here: Opener, by_hand: Non
     ids = [memory.remember(f"the tunnel number {n}") for n in range(6)]
     for identity, times in zip(ids, range(6), strict=True):
         for _ in range(times):
-            memory.memory._store.touched(memory.memory.user, [str(identity)])
+            memory.memory._store.counter.note(memory.memory.user, [str(identity)])
     engine = Refusing(memory, monkeypatch)
     engine.times = 2
     for _ in range(2):

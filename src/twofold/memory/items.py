@@ -57,40 +57,38 @@ TRUST = ("web", "tool", "agent", "user", "system")
 """Where a memory comes from, the least trusted first."""
 
 
-def as_moment(value: object, name: str) -> datetime:
+def as_moment(value: object, name: str, error: type[TwofoldError] = InvalidDocument) -> datetime:
     """A date, a datetime or an ISO text as a moment; without a zone it is taken as UTC."""
     try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
-        pass
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
-    try:
-        if isinstance(value, datetime):
-            moment = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00")) if isinstance(value, str) else value
+        if isinstance(moment, date) and not isinstance(moment, datetime):
+            moment = datetime(moment.year, moment.month, moment.day, tzinfo=timezone.utc)
+        if isinstance(moment, datetime):
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
             moment.astimezone(timezone.utc)  # what lies before the year 1 or after 9999 there can't be written
             return moment
-    except OverflowError:
+    except (ValueError, OverflowError):
         pass
-    raise InvalidDocument(f"{name} must be a date, a datetime or an ISO text such as 2026-02-21, got {value!r}")
+    raise error(f"{name} must be a date, a datetime or an ISO text such as 2026-02-21, got {value!r}")
 
 
-def as_tags(value: Sequence[str] | str | None, name: str = "tags") -> tuple[str, ...]:
-    """Tags without blanks around them and without repetitions."""
-    if value is not None and not isinstance(value, (str, list, tuple, set, frozenset, Sequence)):
-        raise InvalidDocument(f"give one text or a list of them, got {value!r}")
+def as_tags(
+    value: Sequence[str] | str | None, name: str = "tags", error: type[TwofoldError] = InvalidDocument
+) -> tuple[str, ...]:
+    """Tags, or other names, without blanks around them and without repetitions."""
+    if value is not None and not isinstance(value, (str, set, frozenset, Sequence)):
+        raise error(f"{name}: give one text or a list of them, got {value!r}")
     given = [value] if isinstance(value, str) else list(value or ())
     for tag in given:
         if not isinstance(tag, str) or not tag.strip():
-            raise InvalidDocument(f"a tag is a word or a few, got {tag!r}: leave it out or name it")
+            raise error(f"{name}: a tag is a word or a few, got {tag!r}: leave it out or name it")
     return tuple(dict.fromkeys(normalise(tag).strip() for tag in given))
 
 
-def check_trust(value: str, wrong: type[TwofoldError] = ConfigError) -> str:
+def check_trust(value: str, error: type[TwofoldError] = ConfigError) -> str:
     """A level of trust, or an error (that of a setting, unless it stands elsewhere) that names them all."""
     if value not in TRUST:
-        raise wrong(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
+        raise error(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
     return value
 
 

@@ -123,7 +123,7 @@ def learn(view: View) -> Flow[Learned | None]:
 def _found_rows(view: View, query: str) -> Flow[dict[str, Features]]:
     """What a query finds, as numbers."""
     request = Recall(query, k=RESULTS_SEEN, alpha=_NEUTRAL_ALPHA, min_score=-1.0, explain=True, learned=False)
-    result = yield from recall(view.searcher, view.store, view.scope, request)
+    result = yield from recall(view, request)
     return {hit.id: _row(hit.explanation, view.config) for hit in result if hit.explanation}
 
 
@@ -167,7 +167,7 @@ def _alpha_range(view: View, usual: float) -> tuple[float, float]:
     fusion = view.config.fusion
     if not learnable(fusion):
         return usual, usual
-    return (low, high) if has_floor(view.config, view.ready, fusion) and low <= usual <= high else (0.0, 1.0)
+    return (low, high) if has_floor(view, fusion) and low <= usual <= high else (0.0, 1.0)
 
 
 def fit(

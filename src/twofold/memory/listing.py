@@ -18,7 +18,7 @@ from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
 from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
-from twofold.errors import InvalidQuery
+from twofold.errors import FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
 from twofold.flow import Flow, Work
 from twofold.memory.items import (
@@ -37,7 +37,7 @@ from twofold.memory.items import (
     words_in,
 )
 from twofold.memory.learning import drop_orphans
-from twofold.memory.recall import Recall, between, conditions, moment, recall
+from twofold.memory.recall import Recall, conditions, created_between, recall
 from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, readable, require
 from twofold.memory.state import View
 from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
@@ -71,7 +71,7 @@ def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
     rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
     item = require(rows, identity, view.scope)
     request = Recall(item.text, k=k + 1, alpha=1.0, signals=False)
-    result = yield from recall(view.searcher, view.store, view.scope, request)
+    result = yield from recall(view, request)
     return replace(result, hits=tuple(hit for hit in result if hit.id != identity)[:k])
 
 
@@ -217,7 +217,7 @@ def logs(
     view: View, query: str | None, day: Any, since: Any, until: Any, limit: int, after: str | None
 ) -> Flow[MemoryPage]:
     """Lines, newest first; with a query, those that have a word of it."""
-    wanted = [between("created", since, until), _on(day)]
+    wanted = [created_between(since, until), _on(day)]
     if query is None:
         return (yield from newest(view, (LOG,), wanted, limit, after))
     if not isinstance(query, str):
@@ -247,8 +247,8 @@ def _words_of(view: View, text: str) -> Flow[Sparse | None]:
 def _on(day: Any) -> Node | None:
     if day is None:
         return None
-    start = moment(day, "day").replace(hour=0, minute=0, second=0, microsecond=0)
-    return between("created", start, start + timedelta(days=1, microseconds=-1))
+    start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
+    return Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1))
 
 
 # --- `forget`: by id, by filter, by source, or everything of a scope ---

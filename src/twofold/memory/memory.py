@@ -1,14 +1,15 @@
-"""`Memory`: the public face. Every operation is a flow of its own, run by a method that waits and by one to await.
+"""`Memory`: the public face. Every operation is a flow, run by a method that waits; `_awaited` makes its async twin.
 
 The flows stand in `writing`, `turns`, `recall`, `listing` and `learning`; arguments are checked there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from twofold.config import CollectionSettings
 from twofold.flow import Flow
@@ -33,6 +34,20 @@ T = TypeVar("T")
 Kind = Literal["memories", "knowledge"]
 
 
+def _awaited(method: Callable[Concatenate[Memory, P], T]) -> Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]]:
+    """The async twin of a method: the same arguments and the same flow, driven by awaiting."""
+
+    @wraps(method)
+    async def twin(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        awaiting = copy(self)
+        awaiting._perform = self.index.aperform
+        return await cast("Awaitable[T]", method(awaiting, *args, **kwargs))
+
+    twin.__name__, twin.__qualname__ = f"a{method.__name__}", f"Memory.a{method.__name__}"
+    twin.__doc__ = f"`{method.__name__}` without blocking the event loop."
+    return twin
+
+
 class Memory:
     """What an agent remembers about its user and its work.
 
@@ -46,17 +61,12 @@ class Memory:
         self._scope = scope
         self._kind = kind
         self._default_type = "fact" if kind == "knowledge" else "note"
+        self._perform: Callable[[Callable[[Searcher], Flow[Any]]], Any] = store.index.perform
 
     def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the flow of an operation on this view, blocking."""
-        return self.index.perform(lambda searcher: operation(self._view(searcher), *args, **kwargs))
-
-    async def _arun(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """`_run` without blocking the event loop."""
-        return await self.index.aperform(lambda searcher: operation(self._view(searcher), *args, **kwargs))
-
-    def _view(self, searcher: Searcher) -> View:
-        return View(searcher, self._store, self._scope)
+        """Run the flow of an operation on this user's memories: blocking, or as something to await (see `_awaited`)."""
+        result: T = self._perform(lambda searcher: operation(View(searcher, self._store, self._scope), *args, **kwargs))
+        return result
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -226,23 +236,7 @@ class Memory:
         """
         return self._run(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
 
-    async def aremember(
-        self,
-        text: str,
-        *,
-        type: str | None = None,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        source: str | None = None,
-        trust: str | None = None,
-        pinned: bool | None = None,
-        importance: float | None = None,
-        created: Any = None,
-        supersedes: str | Sequence[str] = (),
-    ) -> Remembered:
-        """`remember` without blocking the event loop."""
-        return await self._arun(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
+    aremember = _awaited(remember)
 
     def remember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
@@ -253,11 +247,7 @@ class Memory:
         """
         return self._run(writing.remember_many, memories, self._default_type, progress)
 
-    async def aremember_many(
-        self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
-    ) -> list[Remembered]:
-        """`remember_many` without blocking the event loop."""
-        return await self._arun(writing.remember_many, memories, self._default_type, progress)
+    aremember_many = _awaited(remember_many)
 
     def remember_turns(
         self,
@@ -283,18 +273,7 @@ class Memory:
         """
         return self._run(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
 
-    async def aremember_turns(
-        self,
-        turns_: Sequence[Turn | str | Mapping[str, Any]],
-        *,
-        session: str | None = None,
-        source: str | None = None,
-        trust: str | None = None,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> list[Remembered]:
-        """`remember_turns` without blocking the event loop."""
-        return await self._arun(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
+    aremember_turns = _awaited(remember_turns)
 
     def update(
         self,
@@ -317,22 +296,7 @@ class Memory:
         """
         return self._run(writing.update, id, text, given_to("update", locals()))
 
-    async def aupdate(
-        self,
-        id: str,
-        *,
-        text: str | None = None,
-        type: str | None = None,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        source: str | None = None,
-        trust: str | None = None,
-        pinned: bool | None = None,
-        importance: float | None = None,
-    ) -> MemoryItem:
-        """`update` without blocking the event loop."""
-        return await self._arun(writing.update, id, text, given_to("update", locals()))
+    aupdate = _awaited(update)
 
     def backfill(self) -> int:
         """Encode the memories and log lines that lack a vector, and say how many have all of theirs now.
@@ -341,9 +305,7 @@ class Memory:
         """
         return self._run(writing.backfill)
 
-    async def abackfill(self) -> int:
-        """`backfill` without blocking the event loop."""
-        return await self._arun(writing.backfill)
+    abackfill = _awaited(backfill)
 
     def forget(
         self,
@@ -360,16 +322,7 @@ class Memory:
         """
         return self._run(listing.forget, ids, filter, source, everything)
 
-    async def aforget(
-        self,
-        ids: str | Sequence[str] | None = None,
-        *,
-        filter: Mapping[str, Any] | None = None,
-        source: str | None = None,
-        everything: bool = False,
-    ) -> int:
-        """`forget` without blocking the event loop."""
-        return await self._arun(listing.forget, ids, filter, source, everything)
+    aforget = _awaited(forget)
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -417,55 +370,28 @@ class Memory:
             touch: Count this recall; as configured if not given.
             explain: Say for each hit where its score comes from.
         """
-        return self._run(_recall, touch, locals())
+        request = {name: value for name, value in locals().items() if name != "self"}
+        return self._run(recall.recall, Recall(**request))
 
-    async def arecall(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        offset: int = 0,
-        types: Sequence[str] | str | None = None,
-        tags: Sequence[str] | str | None = None,
-        match: Literal["any", "all"] = "any",
-        filter: Mapping[str, Any] | None = None,
-        alpha: float | None = None,
-        fusion: FusionLike | None = None,
-        depth: int | None = None,
-        min_score: float | None = None,
-        since: Any = None,
-        until: Any = None,
-        min_trust: str | None = None,
-        signals: bool = True,
-        touch: bool | None = None,
-        explain: bool = False,
-    ) -> MemoryResult:
-        """`recall` without blocking the event loop."""
-        return await self._arun(_recall, touch, locals())
+    arecall = _awaited(recall)
 
     def similar(self, id: str, k: int = 5) -> MemoryResult:
         """The memories nearest in meaning to one of them, by vector alone."""
         return self._run(listing.similar, id, k)
 
-    async def asimilar(self, id: str, k: int = 5) -> MemoryResult:
-        """`similar` without blocking the event loop."""
-        return await self._arun(listing.similar, id, k)
+    asimilar = _awaited(similar)
 
     def around(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
         """A turn of a conversation with those around it, in their order."""
         return self._run(turns.around, id, before, after)
 
-    async def aaround(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
-        """`around` without blocking the event loop."""
-        return await self._arun(turns.around, id, before, after)
+    aaround = _awaited(around)
 
     def get(self, id: str) -> MemoryItem | None:
         """A memory by id; None if this user has none with it."""
         return self._run(listing.get, id)
 
-    async def aget(self, id: str) -> MemoryItem | None:
-        """`get` without blocking the event loop."""
-        return await self._arun(listing.get, id)
+    aget = _awaited(get)
 
     def list(
         self,
@@ -494,29 +420,13 @@ class Memory:
         request = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
         return self._run(listing.list_memories, request, limit, after, superseded)
 
-    async def alist(
-        self,
-        *,
-        limit: int = 50,
-        after: str | None = None,
-        types: Sequence[str] | str | None = None,
-        tags: Sequence[str] | str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        since: Any = None,
-        until: Any = None,
-        superseded: bool = False,
-    ) -> MemoryPage:
-        """`list` without blocking the event loop."""
-        request = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
-        return await self._arun(listing.list_memories, request, limit, after, superseded)
+    alist = _awaited(list)
 
     def stats(self, *, verify: bool = False) -> MemoryStats:
         """A user's memories in numbers; with `verify` every row is read and checked as well."""
         return self._run(listing.stats, verify)
 
-    async def astats(self, *, verify: bool = False) -> MemoryStats:
-        """`stats` without blocking the event loop."""
-        return await self._arun(listing.stats, verify)
+    astats = _awaited(stats)
 
     # --- daily log -----------------------------------------------------------------------------
 
@@ -533,18 +443,7 @@ class Memory:
         """Write a line into the daily log. It is kept apart from the memories: `logs` finds it, `recall` doesn't."""
         return self._run(listing.log, text, given_to("log", locals()))
 
-    async def alog(
-        self,
-        text: str,
-        *,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        source: str | None = None,
-        trust: str | None = None,
-        created: Any = None,
-    ) -> str:
-        """`log` without blocking the event loop."""
-        return await self._arun(listing.log, text, given_to("log", locals()))
+    alog = _awaited(log)
 
     def logs(
         self,
@@ -568,18 +467,7 @@ class Memory:
         """
         return self._run(listing.logs, query, day, since, until, limit, after)
 
-    async def alogs(
-        self,
-        query: str | None = None,
-        *,
-        day: Any = None,
-        since: Any = None,
-        until: Any = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> MemoryPage:
-        """`logs` without blocking the event loop."""
-        return await self._arun(listing.logs, query, day, since, until, limit, after)
+    alogs = _awaited(logs)
 
     # --- learning ------------------------------------------------------------------------------
 
@@ -587,17 +475,13 @@ class Memory:
         """Say whether a memory was useful for a query. `learn` makes use of it."""
         return self._run(learning.feedback, query, id, useful)
 
-    async def afeedback(self, query: str, id: str, useful: bool = True) -> None:
-        """`feedback` without blocking the event loop."""
-        return await self._arun(learning.feedback, query, id, useful)
+    afeedback = _awaited(feedback)
 
     def learn(self) -> Learned | None:
         """Adjust how much meaning, tags and age count for this user, from their feedback; None if there is none."""
         return self._run(learning.learn)
 
-    async def alearn(self) -> Learned | None:
-        """`learn` without blocking the event loop."""
-        return await self._arun(learning.learn)
+    alearn = _awaited(learn)
 
     def judged(self) -> Sequence[Pair]:
         """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
@@ -606,29 +490,16 @@ class Memory:
         """
         return self._run(learning.judged)
 
-    async def ajudged(self) -> Sequence[Pair]:
-        """`judged` without blocking the event loop."""
-        return await self._arun(learning.judged)
+    ajudged = _awaited(judged)
 
     def unlearn(self) -> bool:
         """Take back what was learned; the feedback stays. False if nothing was."""
         return self._run(learning.unlearn)
 
-    async def aunlearn(self) -> bool:
-        """`unlearn` without blocking the event loop."""
-        return await self._arun(learning.unlearn)
+    aunlearn = _awaited(unlearn)
 
     def flush(self) -> None:
         """Write down pending recall counts now, instead of in a moment."""
-        return self.index.perform(self._store.counter.write)
+        return self._run(lambda view: self._store.counter.write(view.searcher))
 
-    async def aflush(self) -> None:
-        """`flush` without blocking the event loop."""
-        return await self.index.aperform(self._store.counter.write)
-
-
-def _recall(view: View, touch: bool | None, arguments: Mapping[str, Any]) -> Flow[MemoryResult]:
-    """Answer a recall with the arguments of the method, and count it."""
-    request = Recall(**{part.name: arguments[part.name] for part in fields(Recall) if part.name in arguments})
-    counted = view.config.touch if touch is None else touch
-    return recall.recall(view.searcher, view.store, view.scope, request, touch=counted)
+    aflush = _awaited(flush)

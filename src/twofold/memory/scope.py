@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -43,9 +43,8 @@ class Scope:
 
     def __post_init__(self) -> None:
         _check("user", self.user)
-        for name, value in (("agent", self.agent), ("session", self.session)):
-            if value is not None:
-                _check(name, value)
+        for name, value in self._narrow():
+            _check(name, value)
 
     def label(self, shelf: Shelf) -> str:
         """What the user's rows on a shelf carry. Shelves have no colon, so no two users can share a label."""
@@ -136,14 +135,13 @@ def readable(stored: Stored) -> MemoryItem:
     return to_item(stored)
 
 
-def all_rows(ready: Ready, where: Node, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
+def all_rows(
+    ready: Ready, where: Node, *, only: Sequence[str] | None = None, keep: Callable[[Stored], bool] = lambda row: True
+) -> Flow[list[Stored]]:
     """All rows that match, whatever their state, a page at a time; with `only`, some fields of them."""
-    rows: list[Stored] = []
-    offset: Any = None
+    rows, offset, collection = list[Stored](), None, ready.collection
     while True:
-        points, offset = yield from calls.scroll(
-            ready.collection, where, limit=_ROWS_PER_PAGE, offset=offset, only=only
-        )
-        rows += [from_point(point) for point in points]
+        points, offset = yield from calls.scroll(collection, where, limit=_ROWS_PER_PAGE, offset=offset, only=only)
+        rows += filter(keep, map(from_point, points))
         if offset is None:
             return rows

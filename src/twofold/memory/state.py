@@ -11,7 +11,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.layout import from_point, initial_indexes, metadata_key
+from twofold.engine.requests import VectorQuery
 from twofold.errors import EngineUnavailable
 from twofold.flow import Flow, Work
 from twofold.index.hybrid import HybridIndex
@@ -137,9 +138,9 @@ class Vocabulary:
     read_at: float = field(default_factory=time.monotonic)
 
     @property
-    def others(self) -> int:
-        """Rows of the collection that belong to others, at this moment: they write while this scope only reads."""
-        return max(0, self.rows + self.written.added - self.memories)
+    def all_rows(self) -> int:
+        """Rows of the collection at this moment, also those of others: they write while this scope only reads."""
+        return self.rows + self.written.added
 
     def add(self, item: MemoryItem) -> None:
         """A memory was written."""
@@ -148,10 +149,6 @@ class Vocabulary:
             values = value if isinstance(value, (list, tuple)) else [value]
             self.lexicon.add(path, [v for v in values if isinstance(v, (str, int)) and not isinstance(v, bool)])
         self.words.add(searchable_words(item))
-
-    def outdated(self, *, shared: bool) -> bool:
-        """Other processes may have written meanwhile, where they can."""
-        return shared and time.monotonic() - self.read_at > VOCABULARY_SECONDS
 
 
 def _value_at(item: MemoryItem, path: str) -> Any:
@@ -192,11 +189,7 @@ def read_vocabulary(ready: Ready, key: VocabularyKey, written: RowCounts) -> Flo
 
 def stemmer(ready: Ready) -> Stemmer:
     """How words are brought to their stems: as the lexical leg does it."""
-    sparse = ready.sparse
-    if isinstance(sparse, BM25):
-        return sparse.stem
-    unchanged: Callable[[str], str | None] = str
-    return unchanged
+    return ready.sparse.stem if isinstance(ready.sparse, BM25) else str
 
 
 # --- What all views of one collection share in this process, however often it was opened ---
@@ -229,21 +222,18 @@ class SharedState:
 
     def vocabulary(self, ready: Ready, key: VocabularyKey) -> Flow[Vocabulary]:
         """What a scope's memories have, read once and kept in step."""
-        known = self._vocabularies.get(key)
-        if known is None or known.outdated(shared=ready.engine.shared):
-            version = self._versions[_slot(key.scope.user)]
-            known = yield from read_vocabulary(ready, key, self._written)
-            self._keep(key, known, version)
-        return known
-
-    def _keep(self, key: VocabularyKey, known: Vocabulary, version: int) -> None:
-        """Keep what was read, unless it may lack what was written meanwhile."""
+        kept = self._vocabularies.get(key)
+        if kept is not None and not (ready.engine.shared and time.monotonic() - kept.read_at > VOCABULARY_SECONDS):
+            return kept
+        version = self._versions[_slot(key.scope.user)]
+        new = yield from read_vocabulary(ready, key, self._written)
         with self._guard:
-            if self._versions[_slot(key.scope.user)] == version:
+            if self._versions[_slot(key.scope.user)] == version:  # else it may lack what was written meanwhile
                 self._vocabularies.pop(key, None)
-                self._vocabularies[key] = known
+                self._vocabularies[key] = new
             while len(self._vocabularies) > MAX_VOCABULARIES:
                 self._vocabularies.pop(next(iter(self._vocabularies)))
+        return new
 
     def forget_vocabulary(self, user: str) -> None:
         """Memories of a user are gone or have changed: what is left must be read anew."""
@@ -260,11 +250,11 @@ class SharedState:
         with self._guard:
             self._versions[_slot(whose[0])] += 1
             self._written.added += new
-            for key, known in self._vocabularies.items():
+            for key, vocabulary in self._vocabularies.items():
                 if key.scope.sees(*whose):
-                    known.memories += new
+                    vocabulary.memories += new
                     for item in items:
-                        known.add(item)
+                        vocabulary.add(item)
 
     def count(self, *, added: int = 0, deleted: int = 0) -> None:
         """Rows were added or deleted, without new words for anybody."""
@@ -369,15 +359,6 @@ class MemoryStore:
         other._configure(config)
         return other
 
-    def vocabulary(self, searcher: Searcher, scope: Scope) -> Flow[Vocabulary]:
-        """What a scope's memories have."""
-        key = VocabularyKey(scope, tuple(self.config.fields), self.config.typos)
-        return self.shared.vocabulary(searcher.ready, key)
-
-    def touched(self, user: str, ids: Sequence[str]) -> None:
-        """Memories were recalled. That is written in a moment, in nobody's way."""
-        self.counter.note(user, ids)
-
     def close(self) -> None:
         """Write what is pending, here and beside, and let go of the engine."""
         try:
@@ -420,8 +401,22 @@ class View:
 
     def vocabulary(self) -> Flow[Vocabulary]:
         """What the memories of the scope have."""
-        return self.store.vocabulary(self.searcher, self.scope)
+        key = VocabularyKey(self.scope, tuple(self.config.fields), self.config.typos)
+        return self.shared.vocabulary(self.ready, key)
 
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
         return self.shared.exclusively(self.scope.user, flow)
+
+
+def words_there(view: View, words: Sequence[str]) -> Flow[set[str]]:
+    """Which words some memory has after all: of a long text not every word is in the vocabulary."""
+    sparse, where = view.ready.sparse, view.scope.where(("memory",))
+    if not isinstance(sparse, BM25):  # a model that knows related words finds something for every word
+        return set()
+    try:
+        vectors = yield Work(lambda: [sparse.embed_query(word) for word in words])
+    except Exception:  # the search will meet it too, and report it
+        return set()
+    answers = yield from calls.query(view.ready.collection, [VectorQuery(vector, 1, where) for vector in vectors])
+    return {word for word, points in zip(words, answers, strict=True) if points}
