@@ -261,7 +261,7 @@ def test_what_is_gone_is_left_out(open_memory: Opener, by_hand: None) -> None:
 
 
 def test_a_flush_waits_for_what_is_just_being_written() -> None:
-    pending = PendingRecalls()
+    pending = PendingRecalls(lambda user, flow: flow)
     pending.note("ada", {"x": Recalls(1, datetime.now(timezone.utc))})
     taken = pending.take("ada")
     assert pending.users() == ["ada"], "somebody is writing: whoever wants it all written has to wait for ada's lock"

@@ -8,7 +8,6 @@ and `log`, what adapters show and what models read are made from it. A new field
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,34 +91,29 @@ def check_trust(value: str, error: type[TwofoldError] = ConfigError) -> str:
     return value
 
 
-def _check_text(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidDocument(f"{name} must be a text with something in it, got {value!r}")
-    return value
+Check: TypeAlias = Callable[[Any, str], Any]
+"""Takes a value and the name of the field; gives the value as it is kept, or raises."""
 
 
-def _check_mapping(value: object, name: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidDocument(f"{name} must be a mapping, got {type(value).__name__}")
-    return dict(value)
+def check_whole_number(value: object, name: str, low: int, high: int) -> None:
+    """An argument of a call that counts something."""
+    if not _is_whole(value, low, high):
+        raise InvalidQuery(f"{name} must be a whole number from {low} to {high:,}, got {value!r}")
 
 
-def _check_flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidDocument(f"{name} is True or False, got {value!r}")
-    return value
+def _is_whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
-def _check_share(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1 or math.isnan(value):
-        raise InvalidDocument(f"{name} must be a number from 0 to 1, got {value!r}")
-    return float(value)
+def _checked(holds: Callable[[Any], bool], what: str, convert: Callable[[Any], Any] = lambda value: value) -> Check:
+    """The check that the value of a field is what it must be."""
 
+    def check(value: Any, name: str) -> Any:
+        if not holds(value):
+            raise InvalidDocument(f"{name} must be {what}, got {value!r}")
+        return convert(value)
 
-def _check_count(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_EXACT_INTEGER:
-        raise InvalidDocument(f"{name} must be a whole number from 0, got {value!r}")
-    return value
+    return check
 
 
 # --- Values that a payload holds: anything may have changed it, so each is checked when it is read ---
@@ -151,20 +145,40 @@ def _read_texts(value: Any, name: str) -> tuple[str, ...]:
 class FieldKind(NamedTuple):
     """What values a field has: how a caller's is checked, how a stored one is read, and how it is written."""
 
-    check: Callable[[Any, str], Any]
-    """Takes what a caller gave and the name of the field; raises `InvalidDocument`."""
-    read: Callable[[Any, str], Any]
-    """Takes what a payload holds and the name of the field; raises `ValueError`."""
+    check: Check
+    """Of what a caller gave; raises `InvalidDocument`."""
+    read: Check
+    """Of what a payload holds; raises `ValueError`."""
     write: Callable[[Any], Any] = lambda value: value
 
 
-TEXT = FieldKind(_check_text, lambda value, name: _typed(value, name, str))
+TEXT = FieldKind(
+    _checked(lambda value: isinstance(value, str) and bool(value.strip()), "a text with something in it"),
+    lambda value, name: _typed(value, name, str),
+)
 TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), TEXT.read)
 TAGS = FieldKind(as_tags, _read_texts, list)
-MAPPING = FieldKind(_check_mapping, lambda value, name: _typed(value, name, dict), dict)
-FLAG = FieldKind(_check_flag, lambda value, name: _typed(value, name, bool))
-SHARE = FieldKind(_check_share, lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1), float)
-COUNT = FieldKind(_check_count, lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER))
+MAPPING = FieldKind(
+    _checked(lambda value: isinstance(value, Mapping), "a mapping", dict),
+    lambda value, name: _typed(value, name, dict),
+    dict,
+)
+FLAG = FieldKind(
+    _checked(lambda value: isinstance(value, bool), "True or False"), lambda value, name: _typed(value, name, bool)
+)
+SHARE = FieldKind(
+    _checked(
+        lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1,
+        "a number from 0 to 1",
+        float,
+    ),
+    lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1),
+    float,
+)
+COUNT = FieldKind(
+    _checked(lambda value: _is_whole(value, 0, MAX_EXACT_INTEGER), "a whole number from 0"),
+    lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER),
+)
 MOMENT = FieldKind(
     as_moment,
     lambda value, name: as_moment(_typed(value, name, str), name),
@@ -420,10 +434,6 @@ _MIN_WORD_LENGTH = 4
 _MAX_WORDS_PER_MEMORY = 256
 
 
-class Unreadable(Exception):
-    """A row that can't be handed out; the message says why."""
-
-
 def content_hash(text: str) -> str:
     """What tells one text from another."""
     return hashlib.sha256(normalise(text).encode()).hexdigest()
@@ -431,8 +441,8 @@ def content_hash(text: str) -> str:
 
 def to_record(item: MemoryItem, shelf: str) -> Record:
     """A memory as a document that can be stored under the label of a shelf; raises `InvalidDocument` if it can't."""
-    values = {name: (each, getattr(item, name)) for name, each in FIELDS.items()}
-    fields = {name: each.kind.write(value) for name, (each, value) in values.items() if value is not None}
+    values = {name: getattr(item, name) for name in FIELDS}
+    fields = {name: FIELDS[name].kind.write(value) for name, value in values.items() if value is not None}
     metadata = {"shelf": shelf, **fields, "words": searchable_words(item)}
     return next(check([{"text": item.text, "id": item.id, "metadata": metadata}]))
 
@@ -454,21 +464,28 @@ def lexical_text(metadata: Mapping[str, Any], text: str) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
+def to_item(stored: Stored) -> MemoryItem:
+    """A row as a memory; `ValueError` says why it can't be handed out: something else wrote or changed it."""
+    metadata = stored.metadata
+    if stored.id != stored.point:
+        raise ValueError(f"it calls itself {stored.id!r}, which is not its id")
+    written = metadata.get("content_hash")
+    if not isinstance(written, str):
+        raise ValueError("it has no content hash, so Twofold did not write it as a memory")
+    if written != content_hash(stored.text):
+        raise ValueError("its text is not the one that was stored: something else changed it")
+    fields = {}
+    for name, each in FIELDS.items():
+        if name in metadata and (metadata[name] is not None or each.required or each.default is not None):
+            fields[name] = each.kind.read(metadata[name], name)
+        elif each.required:
+            raise ValueError(f"its field {name!r} is missing")
+    return MemoryItem(stored.id, stored.text, **fields)
+
+
 def damage(stored: Stored) -> str | None:
     """Why a row can't be handed out, None if it can."""
     return Screen()(stored)
-
-
-def _mismatch(stored: Stored) -> str | None:
-    """Why a row can't be trusted: the text must be the one that was stored."""
-    if stored.id != stored.point:
-        return f"it calls itself {stored.id!r}, which is not its id"
-    written = stored.metadata.get("content_hash")
-    if not isinstance(written, str):
-        return "it has no content hash, so Twofold did not write it as a memory"
-    if written != content_hash(stored.text):
-        return "its text is not the one that was stored: something else changed it"
-    return None
 
 
 class Screen:
@@ -479,40 +496,18 @@ class Screen:
 
     def __call__(self, stored: Stored) -> str | None:
         """Why a row can't be handed out, None if it can."""
-        reason = _mismatch(stored)
-        if reason is None:
-            try:
-                self.items[stored.id] = to_item(stored)
-            except Unreadable as error:
-                return str(error)
-        return reason
+        try:
+            self.items[stored.id] = to_item(stored)
+        except ValueError as error:
+            return str(error)
+        return None
 
 
 def read_rows(rows: Iterable[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
     """The memories that rows are, and what is wrong with those that can't be read."""
     screen = Screen()
-    checked = [(row, screen(row)) for row in rows]
-    problems = tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
+    problems = tuple(Problem(row.id, reason) for row in rows if (reason := screen(row)) is not None)
     return list(screen.items.values()), problems
-
-
-def to_item(stored: Stored) -> MemoryItem:
-    """A row as a memory; raises `Unreadable` if a field is not what it should be."""
-    try:
-        return MemoryItem(stored.id, stored.text, **dict(_readable_fields(stored.metadata)))
-    except (TypeError, ValueError) as error:
-        raise Unreadable(str(error)) from error
-
-
-def _readable_fields(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, each in FIELDS.items():
-        if name not in metadata:
-            if each.required:
-                raise ValueError(f"its field {name!r} is missing")
-            continue
-        value = metadata[name]
-        if value is not None or each.required or each.default is not None:
-            yield name, each.kind.read(value, name)
 
 
 # --- Filters over memories: the names that a memory has, and the caller's own ---
@@ -531,10 +526,8 @@ def condition(given: Mapping[str, Any] | None) -> Node | None:
 
 
 def _placed(node: Node) -> Node:
-    if isinstance(node, All):
-        return All(tuple(_placed(part) for part in node.parts))
-    if isinstance(node, Either):
-        return Either(tuple(_placed(part) for part in node.parts))
+    if isinstance(node, (All, Either)):
+        return type(node)(tuple(_placed(part) for part in node.parts))
     if isinstance(node, Not):
         return Not(_placed(node.part))
     return replace(node, field=field_path(node.field)) if isinstance(node, Leaf) else node
@@ -566,8 +559,7 @@ def as_data(memories: Iterable[MemoryItem | MemoryHit] | MemoryResult, *, note: 
     items = [each.memory if isinstance(each, MemoryHit) else each for each in memories]
     if not items:
         return "No memories were found."
-    body = "\n".join(_one(item) for item in items)
-    return f"{_NOTE}\n<memories>\n{body}\n</memories>" if note else f"<memories>\n{body}\n</memories>"
+    return "\n".join([*([_NOTE] if note else []), "<memories>", *map(_one, items), "</memories>"])
 
 
 def _one(item: MemoryItem) -> str:

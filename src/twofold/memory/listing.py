@@ -29,6 +29,7 @@ from twofold.memory.items import (
     as_moment,
     check_id,
     check_ids,
+    check_whole_number,
     condition,
     damage,
     is_memory_id,
@@ -38,7 +39,7 @@ from twofold.memory.items import (
 )
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
-from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, readable, require
+from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, pieces, readable, require
 from twofold.memory.state import View
 from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
 from twofold.text import clean_query
@@ -46,6 +47,7 @@ from twofold.text import clean_query
 logger = logging.getLogger("twofold.memory")
 
 MAX_LIMIT = 10_000
+MAX_SIMILAR = 999_999
 MAX_VALUES = 10_000
 """How many types and tags `stats` counts at most."""
 LOG: Literal["log"] = "log"
@@ -66,8 +68,7 @@ def get(view: View, identity: str) -> Flow[MemoryItem | None]:
 def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
     """What is nearest in meaning to a memory."""
     identity = check_id(identity)
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise InvalidQuery(f"k must be a whole number from 0, got {k!r}")
+    check_whole_number(k, "k", 0, MAX_SIMILAR)
     rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
     item = require(rows, identity, view.scope)
     request = Recall(item.text, k=k + 1, alpha=1.0, signals=False)
@@ -80,8 +81,8 @@ def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
 
 def list_memories(view: View, request: Recall, limit: int, after: str | None, superseded: bool) -> Flow[MemoryPage]:
     """A page of memories that fulfil the conditions of a request, newest first, with every recall counted."""
-    known = (yield from view.vocabulary()) if request.tags else None
-    wanted = conditions(request, None, known.lexicon if known else None)
+    vocabulary = (yield from view.vocabulary()) if request.tags else None
+    wanted = conditions(request, None, vocabulary.lexicon if vocabulary else None)
     yield from view.store.counter.write_before_reading(view.searcher)
     return (yield from newest(view, MEMORIES if superseded else ("memory",), wanted, limit, after))
 
@@ -98,7 +99,7 @@ def newest(
 
     Rows that can't be read are named, and take no place.
     """
-    _check_limit(limit)
+    check_whole_number(limit, "limit", 1, MAX_LIMIT)
     last, seen = _read_cursor(after)
     bound = None if last is None else Between("created", lte=last)
     unseen = Not(HasPoint(tuple(seen))) if seen else None
@@ -110,11 +111,6 @@ def newest(
     items, problems = read_rows([*page, *undated])
     more = _cursor(page, last, seen) if len(rows) > len(page) else None
     return MemoryPage(tuple(sorted(items, key=_newest_first)), more, problems)
-
-
-def _check_limit(limit: object) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidQuery(f"limit must be a whole number from 1 to {MAX_LIMIT:,}, got {limit!r}")
 
 
 def _readable_page(
@@ -222,7 +218,7 @@ def logs(
         return (yield from newest(view, (LOG,), wanted, limit, after))
     if not isinstance(query, str):
         raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
-    _check_limit(limit)
+    check_whole_number(limit, "limit", 1, MAX_LIMIT)
     text, _ = clean_query(query, view.store.search.max_query_chars)
     words = yield from _words_of(view, text)
     if words is None:  # the words that are stored to compare mistyped ones with
@@ -297,9 +293,8 @@ def _delete(view: View, where: Node) -> Flow[int]:
 def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
     """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
     successors = {row.point: row.metadata.get("superseded_by") for row in gone}
-    ids = list(successors)
-    for some in (ids[place : place + _IDS_PER_FILTER] for place in range(0, len(ids), _IDS_PER_FILTER)):
-        replaced = AnyOf("superseded_by", tuple(some))
+    for ids in pieces(list(successors), _IDS_PER_FILTER):
+        replaced = AnyOf("superseded_by", tuple(ids))
         hidden = yield from all_rows(view.ready, view.scope.where(("superseded",), replaced))
         for row in hidden:
             if row.point not in successors:

@@ -236,8 +236,6 @@ class Memory:
         """
         return self._run(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
 
-    aremember = _awaited(remember)
-
     def remember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
     ) -> list[Remembered]:
@@ -246,8 +244,6 @@ class Memory:
         Near-duplicates are not looked for: among many that would take longer than storing them. `similar` finds them.
         """
         return self._run(writing.remember_many, memories, self._default_type, progress)
-
-    aremember_many = _awaited(remember_many)
 
     def remember_turns(
         self,
@@ -273,8 +269,6 @@ class Memory:
         """
         return self._run(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
 
-    aremember_turns = _awaited(remember_turns)
-
     def update(
         self,
         id: str,
@@ -296,16 +290,12 @@ class Memory:
         """
         return self._run(writing.update, id, text, given_to("update", locals()))
 
-    aupdate = _awaited(update)
-
     def backfill(self) -> int:
         """Encode the memories and log lines that lack a vector, and say how many have all of theirs now.
 
         `stats()` counts those that lack one: they were written by another program, or before the collection had both.
         """
         return self._run(writing.backfill)
-
-    abackfill = _awaited(backfill)
 
     def forget(
         self,
@@ -321,8 +311,6 @@ class Memory:
         `knowledge().forget(everything=True)`. What a forgotten memory had superseded is there again.
         """
         return self._run(listing.forget, ids, filter, source, everything)
-
-    aforget = _awaited(forget)
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -373,25 +361,17 @@ class Memory:
         request = {name: value for name, value in locals().items() if name != "self"}
         return self._run(recall.recall, Recall(**request))
 
-    arecall = _awaited(recall)
-
     def similar(self, id: str, k: int = 5) -> MemoryResult:
         """The memories nearest in meaning to one of them, by vector alone."""
         return self._run(listing.similar, id, k)
-
-    asimilar = _awaited(similar)
 
     def around(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
         """A turn of a conversation with those around it, in their order."""
         return self._run(turns.around, id, before, after)
 
-    aaround = _awaited(around)
-
     def get(self, id: str) -> MemoryItem | None:
         """A memory by id; None if this user has none with it."""
         return self._run(listing.get, id)
-
-    aget = _awaited(get)
 
     def list(
         self,
@@ -420,13 +400,9 @@ class Memory:
         request = Recall("", types=types, tags=tags, filter=filter, since=since, until=until)
         return self._run(listing.list_memories, request, limit, after, superseded)
 
-    alist = _awaited(list)
-
     def stats(self, *, verify: bool = False) -> MemoryStats:
         """A user's memories in numbers; with `verify` every row is read and checked as well."""
         return self._run(listing.stats, verify)
-
-    astats = _awaited(stats)
 
     # --- daily log -----------------------------------------------------------------------------
 
@@ -442,8 +418,6 @@ class Memory:
     ) -> str:
         """Write a line into the daily log. It is kept apart from the memories: `logs` finds it, `recall` doesn't."""
         return self._run(listing.log, text, given_to("log", locals()))
-
-    alog = _awaited(log)
 
     def logs(
         self,
@@ -467,21 +441,15 @@ class Memory:
         """
         return self._run(listing.logs, query, day, since, until, limit, after)
 
-    alogs = _awaited(logs)
-
     # --- learning ------------------------------------------------------------------------------
 
     def feedback(self, query: str, id: str, useful: bool = True) -> None:
         """Say whether a memory was useful for a query. `learn` makes use of it."""
         return self._run(learning.feedback, query, id, useful)
 
-    afeedback = _awaited(feedback)
-
     def learn(self) -> Learned | None:
         """Adjust how much meaning, tags and age count for this user, from their feedback; None if there is none."""
         return self._run(learning.learn)
-
-    alearn = _awaited(learn)
 
     def judged(self) -> Sequence[Pair]:
         """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
@@ -490,16 +458,32 @@ class Memory:
         """
         return self._run(learning.judged)
 
-    ajudged = _awaited(judged)
-
     def unlearn(self) -> bool:
         """Take back what was learned; the feedback stays. False if nothing was."""
         return self._run(learning.unlearn)
 
-    aunlearn = _awaited(unlearn)
-
     def flush(self) -> None:
         """Write down pending recall counts now, instead of in a moment."""
-        return self._run(lambda view: self._store.counter.write(view.searcher))
+        return self._run(lambda view: self._store.counter.pending.write(view.searcher))
 
+    # --- the async twins -----------------------------------------------------------------------
+
+    aremember = _awaited(remember)
+    aremember_many = _awaited(remember_many)
+    aremember_turns = _awaited(remember_turns)
+    aupdate = _awaited(update)
+    abackfill = _awaited(backfill)
+    aforget = _awaited(forget)
+    arecall = _awaited(recall)
+    asimilar = _awaited(similar)
+    aaround = _awaited(around)
+    aget = _awaited(get)
+    alist = _awaited(list)
+    astats = _awaited(stats)
+    alog = _awaited(log)
+    alogs = _awaited(logs)
+    afeedback = _awaited(feedback)
+    alearn = _awaited(learn)
+    ajudged = _awaited(judged)
+    aunlearn = _awaited(unlearn)
     aflush = _awaited(flush)

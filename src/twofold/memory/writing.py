@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from twofold.memory.items import (
     TRUST,
     MemoryItem,
     Remembered,
+    Screen,
     Similar,
     accepted_by,
     check_id,
@@ -40,7 +41,7 @@ from twofold.memory.items import (
     to_item,
     to_record,
 )
-from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, require
+from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, pieces, require
 from twofold.memory.state import View
 
 log = logging.getLogger("twofold.memory")
@@ -151,6 +152,14 @@ class Encoded:
     item: MemoryItem
     dense: Vectors | None
     sparse: Sparse | None
+    lent_words: Sparse | None = None
+    """Of a turn, the words that it lends to others: not the speaker's name, which half of all turns carry, nor the
+    date."""
+
+    @property
+    def order(self) -> int:
+        """The place of a turn in its conversation."""
+        return self.item.order or 0
 
 
 def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
@@ -232,14 +241,12 @@ def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> F
     """Write memories that have their ids; unless told which, on the shelf where they belong."""
     if not encoded:
         return
-    points = [to_point(to_record(each.item, _label(each.item, shelf)), each.dense, each.sparse) for each in encoded]
+    points = []
+    for each in encoded:
+        label = f"{shelf or ('memory' if each.item.superseded_by is None else 'superseded')}:{each.item.user}"
+        points.append(to_point(to_record(each.item, label), each.dense, each.sparse))
     yield from calls.upsert(view.ready.collection, points)
     view.ready.sampler.changed(len(encoded))
-
-
-def _label(item: MemoryItem, shelf: Shelf | None) -> str:
-    usual: Shelf = "memory" if item.superseded_by is None else "superseded"
-    return Scope(item.user, item.agent, item.session).label(shelf or usual)
 
 
 # --- Turns lend each other context ---
@@ -252,24 +259,7 @@ _MEANING_SHARES = (1 / 3, 1 / 6)
 _WORD_SHARES = (0.2, 0.1)
 
 
-@dataclass(frozen=True)
-class EncodedTurn:
-    """A turn with its own vectors, and the words that it lends to others: not the speaker's name, not the date.
-
-    A name that half of all turns carry is worth nothing as a word.
-    """
-
-    own: Encoded
-    lent_words: Sparse | None
-
-    @property
-    def order(self) -> int:
-        """Its place in the conversation."""
-        return self.own.item.order or 0
-
-
-@dataclass(frozen=True)
-class TurnPlace:
+class TurnPlace(NamedTuple):
     """Where a turn stands: in which conversation, and where in it."""
 
     id: str
@@ -277,15 +267,15 @@ class TurnPlace:
     order: int
 
 
-def encode_turns(view: View, items: Sequence[MemoryItem]) -> Flow[list[EncodedTurn]]:
+def encode_turns(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
     """Turns with their own vectors, and what they lend."""
     encoded = yield from encode(view, items)
     vectors = yield from encode_sparse(view.ready, [item.text for item in items])
     words: Sequence[Sparse | None] = vectors or [None] * len(items)
-    return [EncodedTurn(*each) for each in zip(encoded, words, strict=True)]
+    return [replace(each, lent_words=lent) for each, lent in zip(encoded, words, strict=True)]
 
 
-def in_context(turns: Sequence[EncodedTurn]) -> list[Encoded]:
+def in_context(turns: Sequence[Encoded]) -> list[Encoded]:
     """Turns in their order, each with a part of its neighbours in its vectors.
 
     Where a turn is gone its place stays empty: nobody moves up, so only those next to it have to be written anew.
@@ -295,24 +285,17 @@ def in_context(turns: Sequence[EncodedTurn]) -> list[Encoded]:
         around = [*turns[max(place - REACH, 0) : place], *turns[place + 1 : place + 1 + REACH]]
         apart = [(other, abs(other.order - turn.order)) for other in around]
         near = [(other, max(away, 1) - 1) for other, away in apart if away <= REACH]
-        result.append(replace(turn.own, dense=_shared_meaning(turn, near), sparse=_shared_words(turn, near)))
+        dense, sparse = turn.dense, turn.sparse
+        if dense is not None:
+            parts = [_MEANING_SHARES[away] * other.dense for other, away in near if other.dense is not None]
+            total = np.sum([dense, *parts], axis=0)
+            length = float(np.linalg.norm(total))
+            dense = np.asarray(total / length, dtype=np.float32) if length else dense
+        if sparse is not None:
+            lent = [(other.lent_words, _WORD_SHARES[away]) for other, away in near if other.lent_words is not None]
+            sparse = blend([(sparse, 1.0), *lent])
+        result.append(replace(turn, dense=dense, sparse=sparse))
     return result
-
-
-def _shared_meaning(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) -> Vectors | None:
-    if turn.own.dense is None:
-        return None
-    parts = [_MEANING_SHARES[away] * other.own.dense for other, away in near if other.own.dense is not None]
-    total = np.sum([turn.own.dense, *parts], axis=0)
-    length = float(np.linalg.norm(total))
-    return np.asarray(total / length, dtype=np.float32) if length else turn.own.dense
-
-
-def _shared_words(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) -> Sparse | None:
-    if turn.own.sparse is None:
-        return None
-    lent = [(other.lent_words, _WORD_SHARES[away]) for other, away in near if other.lent_words is not None]
-    return blend([(turn.own.sparse, 1.0), *lent])
 
 
 def places(rows: Iterable[Stored]) -> list[TurnPlace]:
@@ -340,7 +323,7 @@ def rewrite_neighbours(
         here = {place.id for place in run}
         stay = [turn for turn in near if turn.id not in ids]
         stay += [turn for turn in (changed or {}).values() if turn.id in here]
-        turns = in_context((yield from encode_turns(view, sorted(stay, key=turn_order))))
+        turns = in_context((yield from encode_turns(view, sorted(stay, key=_turn_order))))
         reached = {place.order + away for place in run for away in range(-REACH, REACH + 1)}
         yield from put(view, [each for each in turns if each.item.order in reached])
 
@@ -364,23 +347,20 @@ def turns_between(view: View, conversation: Scope, first: int, last: int) -> Flo
     window = Between("order", gte=first, lte=last)
     where = conversation.where(("memory",), window, *conversation.exactly("agent"))
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * (last - first + 1))
-    return sorted(readable_turns(map(from_point, rows)), key=turn_order)
+    return readable_turns(map(from_point, rows))
 
 
 def readable_turns(rows: Iterable[Stored]) -> list[MemoryItem]:
-    """What can be read of a conversation; what can't is left out, and said."""
-    items = []
+    """What can be read of a conversation, in its order; what can't is left out, and said."""
+    screen = Screen()
     for row in rows:
-        reason = damage(row)
-        if reason is None:
-            items.append(to_item(row))
-        else:
+        reason = screen(row)
+        if reason is not None:
             log.warning("turn %s is left out: %s", row.point, reason)
-    return items
+    return sorted(screen.items.values(), key=_turn_order)
 
 
-def turn_order(turn: MemoryItem) -> tuple[int, str]:
-    """For sorting."""
+def _turn_order(turn: MemoryItem) -> tuple[int, str]:
     return (turn.order or 0, turn.id)
 
 
@@ -463,7 +443,10 @@ def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> F
         final[written.hash] = replace(each, item=item)
         is_new.append(known is None)
     merged = {written.hash for written, new in zip(drafts, is_new, strict=True) if not new}
-    yield from _encode_merged(view, final, merged)
+    # A refreshed memory has the tags of before and of now, so its words are encoded anew.
+    words = yield from _encode_words(view, [final[text_hash].item for text_hash in merged])
+    for text_hash, sparse in zip(merged, words, strict=True):
+        final[text_hash] = replace(final[text_hash], sparse=sparse)
     yield from put(view, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
         view.shared.count(added=len(ids))
@@ -471,14 +454,6 @@ def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> F
     else:
         view.shared.add([each.item for each in final.values()], len(ids))
     return [(final[written.hash].item, new) for written, new in zip(drafts, is_new, strict=True)]
-
-
-def _encode_merged(view: View, final: dict[str, Encoded], hashes: set[str]) -> Flow[None]:
-    """A refreshed memory has the tags of before and of now, so its words are encoded anew."""
-    items = [final[h].item for h in hashes]
-    vectors = yield from _encode_words(view, items)
-    for item, sparse in zip(items, vectors, strict=True):
-        final[item.content_hash] = replace(final[item.content_hash], sparse=sparse)
 
 
 # --- `update` ---
@@ -528,9 +503,9 @@ def _check_unique(view: View, item: MemoryItem) -> Flow[None]:
 def backfill(view: View) -> Flow[int]:
     """Encode what lacks a vector, a batch at a time, and say how many lack none any more."""
     before = yield from _lacking_vectors(view)
-    for place in range(0, len(before), BATCH_SIZE):
+    for ids in pieces(before, BATCH_SIZE):
         yield Renew()
-        yield from view.exclusively(_encode_again(view, before[place : place + BATCH_SIZE]))
+        yield from view.exclusively(_encode_again(view, ids))
     after = (yield from _lacking_vectors(view)) if before else []
     return len({*before} - {*after})
 
