@@ -21,6 +21,7 @@ from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
 from twofold.errors import FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
 from twofold.flow import Flow, Work
+from twofold.index.queries import check_text
 from twofold.memory.items import (
     MemoryItem,
     MemoryPage,
@@ -39,7 +40,7 @@ from twofold.memory.items import (
 )
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
-from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, pieces, readable, require
+from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Shelf, all_rows, find, pieces, readable, require
 from twofold.memory.state import View
 from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
 from twofold.text import clean_query
@@ -51,6 +52,7 @@ MAX_SIMILAR = 999_999
 MAX_VALUES = 10_000
 """How many types and tags `stats` counts at most."""
 LOG: Literal["log"] = "log"
+FEEDBACK: Literal["feedback"] = "feedback"
 _IDS_PER_FILTER = 256
 _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -110,7 +112,8 @@ def newest(
         undated = yield from all_rows(view.ready, view.scope.where(shelves, *wanted, no_date))
     items, problems = read_rows([*page, *undated])
     more = _cursor(page, last, seen) if len(rows) > len(page) else None
-    return MemoryPage(tuple(sorted(items, key=_newest_first)), more, problems)
+    items.sort(key=lambda item: (-item.created.timestamp() if item.created else 0.0, item.id))
+    return MemoryPage(tuple(items), more, problems)
 
 
 def _readable_page(
@@ -136,10 +139,6 @@ def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> 
     leg = VectorQuery(words, max(matching, 1), where)
     answers = yield from calls.query(collection, [FusedQuery((leg,), NewestFirst("created"), number)])
     return [from_point(row) for row in answers[0]]
-
-
-def _newest_first(item: MemoryItem) -> tuple[float, str]:
-    return (-item.created.timestamp() if item.created else 0.0, item.id)
 
 
 def _cursor(page: Sequence[Stored], before: datetime | None, seen: Sequence[str]) -> str:
@@ -170,8 +169,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
     """A scope in numbers. With `verify` every row is read and checked."""
     scope, collection = view.scope, view.ready.collection
     counts: dict[Shelf, int] = {}
-    shelves: tuple[Shelf, ...] = (*TEXTS, "feedback")
-    for shelf in shelves:
+    for shelf in (*TEXTS, FEEDBACK):
         counts[shelf] = yield from calls.count(collection, scope.where((shelf,)))
     live = scope.where(("memory",))
     tables: dict[str, Mapping[Any, int]] = {}
@@ -213,13 +211,14 @@ def logs(
     view: View, query: str | None, day: Any, since: Any, until: Any, limit: int, after: str | None
 ) -> Flow[MemoryPage]:
     """Lines, newest first; with a query, those that have a word of it."""
-    wanted = [created_between(since, until), _on(day)]
+    wanted = [created_between(since, until)]
+    if day is not None:
+        start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
+        wanted.append(Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1)))
     if query is None:
         return (yield from newest(view, (LOG,), wanted, limit, after))
-    if not isinstance(query, str):
-        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
     check_whole_number(limit, "limit", 1, MAX_LIMIT)
-    text, _ = clean_query(query, view.store.search.max_query_chars)
+    text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
     words = yield from _words_of(view, text)
     if words is None:  # the words that are stored to compare mistyped ones with
         return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
@@ -240,13 +239,6 @@ def _words_of(view: View, text: str) -> Flow[Sparse | None]:
     return None
 
 
-def _on(day: Any) -> Node | None:
-    if day is None:
-        return None
-    start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
-    return Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1))
-
-
 # --- `forget`: by id, by filter, by source, or everything of a scope ---
 
 
@@ -256,26 +248,21 @@ def forget(
     """Delete memories, and say how many there were."""
     if sum([ids is not None, filter is not None, source is not None, everything]) != 1:
         raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
-    where = _forgotten(view.scope, ids, filter, source, everything)
+    if everything:
+        where = view.scope.where(EVERYTHING)
+    elif ids is not None:
+        where = view.scope.where(TEXTS, HasPoint(tuple(each for each in check_ids(ids) if is_memory_id(each))))
+    else:
+        node: Node | None = Equals("source", source) if source is not None else condition(filter)
+        if node is None or matches_all(node):
+            raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
+        where = view.scope.where(TEXTS, node)
     number = yield from view.exclusively(_delete(view, where))
     yield from drop_orphans(view)
     view.shared.count(deleted=number)
     view.ready.sampler.changed(number)
     view.shared.forget_vocabulary(view.scope.user)
     return number
-
-
-def _forgotten(
-    scope: Scope, ids: str | Sequence[str] | None, given: Mapping[str, Any] | None, source: str | None, everything: bool
-) -> Node:
-    if everything:
-        return scope.where(EVERYTHING)
-    if ids is not None:
-        return scope.where(TEXTS, HasPoint(tuple(filter(is_memory_id, check_ids(ids)))))
-    node: Node | None = Equals("source", source) if source is not None else condition(given)
-    if node is None or matches_all(node):
-        raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
-    return scope.where(TEXTS, node)
 
 
 def _delete(view: View, where: Node) -> Flow[int]:

@@ -66,15 +66,12 @@ class Learned:
     def from_payload(cls, payload: Any) -> Learned | None:
         """Read them back; None if they can't be computed with."""
         try:
-            known = {name: payload[name] for name in cls.__dataclass_fields__ if name != "fusion" or name in payload}
-        except (KeyError, TypeError):
+            learned = cls(**{name: payload[name] for name in cls.__dataclass_fields__ if name in payload})
+        except TypeError:  # something is missing, or it is no mapping
             return None
-        learned = cls(**known)
-        settings = (learned.alpha, learned.tag_weight, learned.recency_share)
-        if not all(type(value) in (int, float) for value in (*settings, learned.judgements)):
-            return None
-        usable = 0 <= learned.alpha <= 1 and learned.tag_weight >= 0 and 0 <= learned.recency_share <= 1
-        return learned if usable else None
+        numbers = (learned.alpha, learned.tag_weight, learned.recency_share, learned.judgements)
+        usable = all(type(value) in (int, float) for value in numbers) and 0 <= learned.alpha <= 1
+        return learned if usable and learned.tag_weight >= 0 and 0 <= learned.recency_share <= 1 else None
 
     @property
     def reason(self) -> str:
@@ -214,7 +211,14 @@ class SharedState:
     def exclusively(self, user: str, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
         lock = self.locks[_slot(user)]
-        yield Work(partial(_acquire, lock), partial(_acquire_awaiting, lock))
+        acquired = yield Work(partial(lock.acquire, timeout=LOCK_TIMEOUT_SECONDS), partial(_acquire, lock))
+        if not acquired:
+            raise EngineUnavailable(
+                f"another change of this user's memories has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing "
+                "was written. Try again, and see whether the engine answers",
+                operation="wait",
+                location="this process",
+            )
         try:
             return (yield from flow)
         finally:  # also when the flow is dropped half way
@@ -246,12 +250,12 @@ class SharedState:
         """Memories of one scope were written, some of them new: the views that can see them know their words."""
         if not items:
             return
-        whose = (items[0].user, items[0].agent, items[0].session)
+        first = items[0]
         with self._guard:
-            self._versions[_slot(whose[0])] += 1
+            self._versions[_slot(first.user)] += 1
             self._written.added += new
             for key, vocabulary in self._vocabularies.items():
-                if key.scope.sees(*whose):
+                if key.scope.sees(first.user, first.agent, first.session):
                     vocabulary.memories += new
                     for item in items:
                         vocabulary.add(item)
@@ -268,27 +272,14 @@ def _slot(user: str) -> int:
     return hash(user) % LOCKS
 
 
-def _acquire(lock: Lock) -> None:
-    if not lock.acquire(timeout=LOCK_TIMEOUT_SECONDS):
-        raise _lock_timeout()
-
-
-async def _acquire_awaiting(lock: Lock) -> None:
+async def _acquire(lock: Lock) -> bool:
     """Polls, because a thread that waits for a lock can't be called off when the task is."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while not lock.acquire(blocking=False):
         if time.monotonic() > deadline:
-            raise _lock_timeout()
+            return False
         await asyncio.sleep(_LOCK_POLL_SECONDS)
-
-
-def _lock_timeout() -> EngineUnavailable:
-    return EngineUnavailable(
-        f"another change of this user's memories has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing was "
-        "written. Try again, and see whether the engine answers",
-        operation="wait",
-        location="this process",
-    )
+    return True
 
 
 _states: WeakKeyDictionary[object, dict[str, SharedState]] = WeakKeyDictionary()

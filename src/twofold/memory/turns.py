@@ -73,15 +73,12 @@ def _as_turn(given: Turn | str | Mapping[str, Any], position: int) -> Turn | Non
             raise InvalidDocument(f"the {name} must be a name, got {value!r}", position=position)
     if turn.time is not None:
         turn = replace(turn, time=as_moment(turn.time, "time").astimezone(timezone.utc))
-    record = next(check([turn.text], position))
-    return replace(turn, text=record.text)
+    return replace(turn, text=next(check([turn.text], position)).text)
 
 
 def _read(given: Turn | str | Mapping[str, Any], position: int) -> Turn:
-    if isinstance(given, Turn):
-        return given
-    if isinstance(given, str):
-        return Turn(given)
+    if isinstance(given, (Turn, str)):
+        return Turn(given) if isinstance(given, str) else given
     if isinstance(given, Mapping):
         text, role = given.get("text", _content(given.get("content"))), given.get("role")
         return Turn(text, given.get("speaker", role), given.get("time"), role)
@@ -107,19 +104,14 @@ def _says_nothing(message: Mapping[str, Any]) -> bool:
 
 def remember_turns(view: View, given: Any, session: str | None, fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
     """Append turns to a session. A turn with a time that is there already is not stored twice."""
-    own = replace(view, scope=_session_scope(view.scope, session))
-    turns = as_turns(given)
-    checked = draft("-", fields).given
-    return (yield from own.exclusively(_append(own, turns, checked)))
-
-
-def _session_scope(scope: Scope, session: str | None) -> Scope:
-    own = scope.session
+    own = view.scope.session
     if session is None and own is None:
         raise InvalidQuery('turns belong to a session: say which, as remember_turns(…, session="2026-02-21")')
     if own is not None and session not in (None, own):
         raise InvalidQuery(f"this memory is that of session {own!r}: open another one for {session!r}")
-    return replace(scope, session=own or session)
+    view = replace(view, scope=replace(view.scope, session=own or session))
+    flow = _append(view, as_turns(given), draft("-", fields).given)
+    return (yield from view.exclusively(flow))
 
 
 def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
@@ -135,9 +127,8 @@ def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flo
         if is_new:
             new[identity] = _item(view.scope, identity, turn, order, fields)
         remembered.append(Remembered(identity, is_new=is_new))
-    items = list(new.values())
-    yield from _store(view, before, items)
-    view.shared.add(items, len(items))
+    yield from _store(view, before, list(new.values()))
+    view.shared.add(list(new.values()), len(new))
     return remembered
 
 

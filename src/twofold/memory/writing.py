@@ -38,7 +38,6 @@ from twofold.memory.items import (
     content_hash,
     damage,
     read_rows,
-    to_item,
     to_record,
 )
 from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, pieces, require
@@ -77,31 +76,27 @@ def draft(text: object, fields: Mapping[str, Any], position: int | None = None) 
     if not isinstance(text, str) or not text.strip():
         raise InvalidDocument(f"a memory is a text with something in it, got {text!r}", position=position)
     given = {name: value for name, value in fields.items() if value is not None}
-    known = accepted_by("remember")
-    unknown = set(given) - set(known)
+    known = sorted(accepted_by("remember"))
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        raise InvalidDocument(
-            f"unknown fields {sorted(unknown)}: put what is your own under metadata; known are "
-            f"{', '.join(sorted(known))}",
-            position=position,
-        )
+        advice = f"put what is your own under metadata; known are {', '.join(known)}"
+        raise InvalidDocument(f"unknown fields {unknown}: {advice}", position=position)
     try:
-        checked = {name: FIELDS[name].kind.check(value, name) for name, value in given.items()}
+        given = {name: FIELDS[name].kind.check(value, name) for name, value in given.items()}
     except ValueError as error:
         if position is None:
             raise
         raise InvalidDocument(str(error), position=position) from error
-    record = next(check([{"text": text, "metadata": checked.get("metadata", {})}], position or 0))
-    return Draft(record.text, {**checked, **({"metadata": record.metadata} if "metadata" in checked else {})})
+    record = next(check([{"text": text, "metadata": given.get("metadata", {})}], position or 0))
+    return Draft(record.text, {**given, "metadata": record.metadata} if "metadata" in given else given)
 
 
-def drafted(memory: str | Mapping[str, Any], position: int) -> Draft:
+def _draft_of_many(memory: str | Mapping[str, Any], position: int) -> Draft:
     """Check one of many memories: a text, or a mapping with `text` and the fields that `remember` takes."""
-    if isinstance(memory, str):
-        return draft(memory, {}, position)
-    if not isinstance(memory, Mapping):
+    fields = {"text": memory} if isinstance(memory, str) else memory
+    if not isinstance(fields, Mapping):
         raise InvalidDocument(f"expected a text or a mapping, got {type(memory).__name__}", position=position)
-    return draft(memory.get("text"), {k: v for k, v in memory.items() if k != "text"}, position)
+    return draft(fields.get("text"), {k: v for k, v in fields.items() if k != "text"}, position)
 
 
 def new_item(scope: Scope, written: Draft, default_type: str) -> MemoryItem:
@@ -119,27 +114,19 @@ def refreshed(old: MemoryItem, written: Draft) -> MemoryItem:
     The rest is replaced, unless who says so is trusted less than the memory is: a web page that repeats what a user
     said must not take it over.
     """
-    given, less = written.given, _rank(written.given.get("trust", old.trust)) < _rank(old.trust)
-    said = given.get("metadata", {})
-    fields: dict[str, Any] = {} if less else {name: given[name] for name in given if name in _replaced(old, given)}
+    given, trust = written.given, written.given.get("trust", old.trust)
+    # What something else wrote into the row as its trust counts as nobody's.
+    less = TRUST.index(trust) < TRUST.index(old.trust) if old.trust in TRUST and trust in TRUST else False
+    # A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer; and
+    # where it comes from stays known, so that all of one source can be forgotten.
+    vouched = ("trust", "source") if trust in (old.trust, *_PEOPLE) else ()
+    replaced = () if less else ("type", "category", "pinned", "importance", *vouched)
+    fields: dict[str, Any] = {name: given[name] for name in replaced if name in given}
     fields["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
+    said = given.get("metadata", {})
     fields["metadata"] = {**said, **old.metadata} if less else {**old.metadata, **said}
     now = datetime.now(timezone.utc)
     return replace(old, **fields, text=written.text, content_hash=written.hash, superseded_by=None, updated=now)
-
-
-def _rank(trust: str) -> int:
-    """How far somebody is trusted; what something else wrote into the row counts as nobody."""
-    return TRUST.index(trust) if trust in TRUST else -1
-
-
-def _replaced(old: MemoryItem, given: Mapping[str, Any]) -> set[str]:
-    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer.
-
-    And where it comes from stays known, so that all of one source can be forgotten.
-    """
-    vouched = given.get("trust", old.trust) in (old.trust, *_PEOPLE)
-    return {"type", "category", "pinned", "importance", *(("trust", "source") if vouched else ())}
 
 
 # --- Encode ---
@@ -176,8 +163,7 @@ def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
 def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[Sparse | None]]:
     """The words of memories, field by field, in one call of the encoder."""
     fields = [_weighted_texts(view, item) for item in items]
-    texts = [text for each in fields for text, _ in each]
-    vectors = iter((yield from encode_sparse(view.ready, texts)))
+    vectors = iter((yield from encode_sparse(view.ready, [text for each in fields for text, _ in each])))
     if view.ready.no_lexical:
         return [None] * len(items)
     return [blend([(next(vectors), weight) for _, weight in each]) for each in fields]
@@ -194,16 +180,10 @@ def _weighted_texts(view: View, item: MemoryItem) -> list[tuple[str, float]]:
         (item.category or "", config.category_weight),
         (" ".join([*item.tags, *named]), config.tags_weight),
         (item.speaker or "", 1.0),
-        (_spoken_date(item), 1.0),
     ]
+    if item.order is not None and item.created is not None:  # the day of a turn as people name it: "in May" finds it
+        described.append((f"{item.created.day} {_MONTHS[item.created.month - 1]} {item.created.year}", 1.0))
     return [(text, weight) for text, weight in described if text.strip() and weight]
-
-
-def _spoken_date(item: MemoryItem) -> str:
-    """The day of a turn as people name it: "in May" finds what was said in May."""
-    if item.order is None or item.created is None:
-        return ""
-    return f"{item.created.day} {_MONTHS[item.created.month - 1]} {item.created.year}"
 
 
 # --- Find what is there, and write ---
@@ -211,9 +191,8 @@ def _spoken_date(item: MemoryItem) -> str:
 
 def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str, MemoryItem]]:
     """The memories of exactly this scope that have these texts, by hash. Turns are said, not remembered: not they."""
-    texts = AnyOf("content_hash", tuple(hashes))
-    conditions = [texts, Not(Present("order")), *scope.exactly("agent", "session")]
-    where = scope.where(MEMORIES, *conditions)
+    texts, own = AnyOf("content_hash", tuple(hashes)), scope.exactly("agent", "session")
+    where = scope.where(MEMORIES, texts, Not(Present("order")), *own)
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=4 * len(hashes) + 16)
     items, _ = read_rows(map(from_point, rows))
     return {item.content_hash: item for item in sorted(items, key=lambda item: item.superseded_by is None)}
@@ -230,8 +209,7 @@ def _free_ids(view: View, hashes: Sequence[str]) -> Flow[dict[str, str]]:
     taken = {str(row.id) for row in rows}
     for text_hash, ids in wanted.items():
         if ids[0] in taken:
-            more = yield from calls.retrieve(collection, ids)
-            occupied = {str(row.id) for row in more}
+            occupied = {str(row.id) for row in (yield from calls.retrieve(collection, ids))}
             free = [identity for identity in ids if identity not in occupied]
             wanted[text_hash] = free or [scope.identity("memory", [text_hash, datetime.now(timezone.utc).isoformat()])]
     return {text_hash: ids[0] for text_hash, ids in wanted.items()}
@@ -417,7 +395,7 @@ def remember_many(
     """Store many memories, a batch at a time. A list is checked whole before anything is written."""
     if isinstance(memories, (str, bytes, Mapping)):
         raise InvalidDocument("remember_many takes a list (or any iterable) of memories: wrap a single one in [ ]")
-    drafts = (drafted(memory, position) for position, memory in enumerate(memories))
+    drafts = (_draft_of_many(memory, position) for position, memory in enumerate(memories))
     checked = iter(list(drafts) if isinstance(memories, Sequence) else drafts)
     done: list[Remembered] = []
     with reporting(memories, progress) as advance:
@@ -487,8 +465,7 @@ def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[Memory
 
 def _check_unique(view: View, item: MemoryItem) -> Flow[None]:
     """One text is one memory: two would be refreshed, counted and forgotten apart from each other."""
-    scope = Scope(item.user, item.agent, item.session)
-    same = yield from same_texts(view, scope, [item.content_hash])
+    same = yield from same_texts(view, Scope(item.user, item.agent, item.session), [item.content_hash])
     for other in same.values():
         if other.superseded_by is None:
             raise InvalidDocument(
@@ -524,11 +501,11 @@ def _lacking_vectors(view: View) -> Flow[list[str]]:
 def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
     """Rows as they are at this moment: somebody may have changed or deleted them since they were counted."""
     rows = yield from find(view.ready, view.scope, ids, TEXTS)
-    sound = {identity: row for identity, row in rows.items() if damage(row) is None}
-    standing = places(sound.values())
-    turns = {place.id: to_item(sound.pop(place.id)) for place in standing}
+    items = {item.id: item for item in read_rows(rows.values())[0]}
+    standing = places(row for identity, row in rows.items() if identity in items)
+    turns = {place.id: items.pop(place.id) for place in standing}
     yield from rewrite_neighbours(view, standing, turns)
-    encoded = yield from encode(view, [to_item(row) for row in sound.values()])
-    logs = {row.point for row in sound.values() if str(row.metadata.get("shelf", "")).startswith("log:")}
+    encoded = yield from encode(view, list(items.values()))
+    logs = {row.point for row in rows.values() if row.metadata["shelf"] == view.scope.label("log")}
     yield from put(view, [each for each in encoded if each.item.id in logs], "log")
     yield from put(view, [each for each in encoded if each.item.id not in logs])
