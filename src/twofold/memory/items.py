@@ -97,12 +97,12 @@ Check: TypeAlias = Callable[[Any, str], Any]
 
 def check_whole_number(value: object, name: str, low: int, high: int) -> None:
     """An argument of a call that counts something."""
-    if not _is_whole(value, low, high):
+    if not _is_number(value, low, high, int):
         raise InvalidQuery(f"{name} must be a whole number from {low} to {high:,}, got {value!r}")
 
 
-def _is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+def _is_number(value: Any, low: int, high: int, kind: Any = (int, float)) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high
 
 
 def _checked(holds: Callable[[Any], bool], what: str, convert: Callable[[Any], Any] = lambda value: value) -> Check:
@@ -122,68 +122,47 @@ MAX_EXACT_INTEGER = 2**53
 """The largest number that every engine and every language keeps exactly."""
 
 
-def _typed(value: Any, name: str, kind: Any) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"its field {name!r} is a {type(value).__name__}")
-    return value
-
-
-def _within(value: Any, name: str, low: float, high: float) -> Any:
-    """What lies outside can't be computed with: one such row would spoil the answer for all the others."""
-    if not low <= value <= high:
-        raise ValueError(f"its field {name!r} is {value}, and not from {low} to {high}")
-    return value
-
-
-def _read_texts(value: Any, name: str) -> tuple[str, ...]:
-    values = tuple(_typed(value, name, list))
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError(f"its field {name!r} has values that are no texts")
-    return values
-
-
 class FieldKind(NamedTuple):
-    """What values a field has: how a caller's is checked, how a stored one is read, and how it is written."""
+    """What values a field has: how a caller's is checked, what a payload holds, and how one becomes the other."""
 
     check: Check
     """Of what a caller gave; raises `InvalidDocument`."""
-    read: Check
-    """Of what a payload holds; raises `ValueError`."""
+    stored: Any
+    """The type, or types, that a payload holds."""
+    bounds: tuple[float, float] | None = None
+    """What lies outside can't be computed with: one such row would spoil the answer for all the others."""
+    parse: Check = lambda value, name: value
     write: Callable[[Any], Any] = lambda value: value
 
+    def read(self, value: Any, name: str) -> Any:
+        """What a payload holds as the value of a field; `ValueError` says what is wrong with it."""
+        if not isinstance(value, self.stored) or (isinstance(value, bool) and self.stored is not bool):
+            raise ValueError(f"its field {name!r} is a {type(value).__name__}")
+        if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
+            raise ValueError(f"its field {name!r} is {value}, and not from {self.bounds[0]} to {self.bounds[1]}")
+        return self.parse(value, name)
 
-TEXT = FieldKind(
-    _checked(lambda value: isinstance(value, str) and bool(value.strip()), "a text with something in it"),
-    lambda value, name: _typed(value, name, str),
-)
-TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), TEXT.read)
-TAGS = FieldKind(as_tags, _read_texts, list)
-MAPPING = FieldKind(
-    _checked(lambda value: isinstance(value, Mapping), "a mapping", dict),
-    lambda value, name: _typed(value, name, dict),
-    dict,
-)
-FLAG = FieldKind(
-    _checked(lambda value: isinstance(value, bool), "True or False"), lambda value, name: _typed(value, name, bool)
-)
-SHARE = FieldKind(
-    _checked(
-        lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1,
-        "a number from 0 to 1",
-        float,
-    ),
-    lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1),
-    float,
-)
-COUNT = FieldKind(
-    _checked(lambda value: _is_whole(value, 0, MAX_EXACT_INTEGER), "a whole number from 0"),
-    lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER),
-)
-MOMENT = FieldKind(
-    as_moment,
-    lambda value, name: as_moment(_typed(value, name, str), name),
-    lambda moment: iso(moment.astimezone(timezone.utc)),
-)
+
+def _parse_texts(value: list[Any], name: str) -> tuple[str, ...]:
+    if not all(isinstance(each, str) for each in value):
+        raise ValueError(f"its field {name!r} has values that are no texts")
+    return tuple(value)
+
+
+_IS_TEXT = _checked(lambda value: isinstance(value, str) and bool(value.strip()), "a text with something in it")
+_IS_MAPPING = _checked(lambda value: isinstance(value, Mapping), "a mapping", dict)
+_IS_FLAG = _checked(lambda value: isinstance(value, bool), "True or False")
+_IS_SHARE = _checked(lambda value: _is_number(value, 0, 1), "a number from 0 to 1", float)
+_IS_COUNT = _checked(lambda value: _is_number(value, 0, MAX_EXACT_INTEGER, int), "a whole number from 0")
+
+TEXT = FieldKind(_IS_TEXT, str)
+TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), str)
+TAGS = FieldKind(as_tags, list, parse=_parse_texts, write=list)
+MAPPING = FieldKind(_IS_MAPPING, dict, write=dict)
+FLAG = FieldKind(_IS_FLAG, bool)
+SHARE = FieldKind(_IS_SHARE, (int, float), (0, 1), write=float)
+COUNT = FieldKind(_IS_COUNT, int, (0, MAX_EXACT_INTEGER))
+MOMENT = FieldKind(as_moment, str, parse=as_moment, write=lambda moment: iso(moment.astimezone(timezone.utc)))
 
 # --- The table of fields ---
 
