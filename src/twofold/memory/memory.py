@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from functools import wraps
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
@@ -37,13 +37,14 @@ Kind = Literal["memories", "knowledge"]
 def _awaited(method: Callable[Concatenate[Memory, P], T]) -> Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]]:
     """The async twin of a method: the same arguments and the same flow, driven by awaiting."""
 
-    @wraps(method)
     async def twin(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         awaiting = copy(self)
         awaiting._perform = self.index.aperform
         return await cast("Awaitable[T]", method(awaiting, *args, **kwargs))
 
+    update_wrapper(twin, method)
     twin.__name__, twin.__qualname__ = f"a{method.__name__}", f"Memory.a{method.__name__}"
+    twin.__code__ = twin.__code__.replace(co_name=twin.__name__)  # tracebacks name the method that was called
     twin.__doc__ = f"`{method.__name__}` without blocking the event loop."
     return twin
 
