@@ -51,53 +51,21 @@ if TYPE_CHECKING:
     from twofold.results import Explanation, Hit, IndexInfo, Problem, SearchResult
 
 _HOMES = {
-    "twofold.config": ("CollectionSettings", "SearchConfig"),
-    "twofold.documents": ("Document",),
-    "twofold.embedded": (
-        "StoreError",
-        "StoreLocked",
-        "async_embedded_client",
-        "embedded_client",
-        "import_local_store",
-    ),
-    "twofold.encoders.bm25": ("BM25",),
-    "twofold.errors": (
-        "CollectionMismatch",
-        "CollectionNotFound",
-        "ConfigError",
-        "EncoderError",
-        "EngineError",
-        "EngineUnavailable",
-        "FilterError",
-        "IndexClosed",
-        "InvalidDocument",
-        "InvalidQuery",
-        "MemoryDamaged",
-        "MemoryNotFound",
-        "ModelUnavailable",
-        "PartialAdd",
-        "TwofoldError",
-    ),
-    "twofold.ranking.fusion": ("Fusion",),
-    "twofold.index": ("HybridIndex",),
-    "twofold.memory": (
-        "Learned",
-        "Memory",
-        "MemoryConfig",
-        "MemoryHit",
-        "MemoryItem",
-        "MemoryPage",
-        "MemoryResult",
-        "MemoryStats",
-        "Remembered",
-        "Similar",
-        "Turn",
-        "as_data",
-    ),
-    "twofold.ranking.tuning": ("Calibration", "Pair", "Tuning"),
-    "twofold.results": ("Explanation", "Hit", "IndexInfo", "Problem", "SearchResult"),
+    "config": "CollectionSettings SearchConfig",
+    "documents": "Document",
+    "embedded": "StoreError StoreLocked async_embedded_client embedded_client import_local_store",
+    "encoders.bm25": "BM25",
+    "errors": "CollectionMismatch CollectionNotFound ConfigError EncoderError EngineError EngineUnavailable "
+    "FilterError IndexClosed InvalidDocument InvalidQuery MemoryDamaged MemoryNotFound ModelUnavailable PartialAdd "
+    "TwofoldError",
+    "index": "HybridIndex",
+    "memory": "Learned Memory MemoryConfig MemoryHit MemoryItem MemoryPage MemoryResult MemoryStats Remembered Similar "
+    "Turn as_data",
+    "ranking.fusion": "Fusion",
+    "ranking.tuning": "Calibration Pair Tuning",
+    "results": "Explanation Hit IndexInfo Problem SearchResult",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_HOME_OF = {name: f"twofold.{module}" for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "BM25",

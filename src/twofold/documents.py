@@ -8,7 +8,7 @@ import math
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from typing import Any, NamedTuple, TypeAlias
 
@@ -65,39 +65,30 @@ def _uuid5(name: str) -> str:
 
 
 def pair_up(
-    documents: Iterable[DocumentLike],
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
+    documents: Iterable[DocumentLike], ids: Sequence[str] | None, metadatas: Sequence[Mapping[str, Any]] | None
 ) -> Iterable[DocumentLike]:
     """Join documents with ids and metadata given beside them; lengths must agree."""
     if isinstance(documents, (str, bytes, Document, Mapping)):
         raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
     if not isinstance(documents, Iterable):
         raise InvalidDocument(f"add takes a list (or any iterable) of documents, got {type(documents).__name__}")
-    if ids is None and metadatas is None:
-        return documents
-    items = list(documents)
-    for name, column in (("ids", ids), ("metadatas", metadatas)):
-        if column is not None and len(column) != len(items):
-            raise InvalidDocument(f"{len(items)} documents but {len(column)} {name}: give one for each document")
-    return [_with_columns(item, position, ids, metadatas) for position, item in enumerate(items)]
+    columns = {"id": ids, "metadata": metadatas}
+    given = {name: column for name, column in columns.items() if column is not None}
+    return _joined(list(documents), given) if given else documents
 
 
-def _with_columns(
-    item: DocumentLike,
-    position: int,
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
-) -> Document:
-    document = _as_document(item, position)
-    for name, column, own in (("id", ids, document.id), ("metadata", metadatas, document.metadata)):
-        if column is not None and own:
-            raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
-    return Document(
-        text=document.text,
-        id=document.id if ids is None else ids[position],
-        metadata=document.metadata if metadatas is None else metadatas[position],
-    )
+def _joined(items: list[DocumentLike], columns: Mapping[str, Sequence[Any]]) -> list[DocumentLike]:
+    for name, column in columns.items():
+        if len(column) != len(items):
+            raise InvalidDocument(f"{len(items)} documents but {len(column)} {name}s: give one for each document")
+    joined: list[DocumentLike] = []
+    for position, item in enumerate(items):
+        document = _as_document(item, position)
+        for name in columns:
+            if getattr(document, name):
+                raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
+        joined.append(replace(document, **{name: column[position] for name, column in columns.items()}))
+    return joined
 
 
 def check(documents: Iterable[DocumentLike], start: int = 0) -> Iterator[Record]:
@@ -112,8 +103,7 @@ def _as_document(item: DocumentLike, position: int) -> Document:
     if isinstance(item, str):
         return Document(text=item)
     if isinstance(item, Mapping):
-        unknown = set(item) - _FIELDS
-        if unknown or "text" not in item:
+        if "text" not in item or set(item) - _FIELDS:
             raise InvalidDocument(
                 f"a mapping needs 'text' and may have 'id' and 'metadata', got {sorted(map(str, item))}: "
                 "put other fields under 'metadata'",
@@ -129,16 +119,12 @@ def _record(document: Document, position: int) -> Record:
         raise InvalidDocument(f"metadata must be a mapping, got {type(document.metadata).__name__}", position=position)
     metadata = _jsonable(document.metadata, "metadata", position, 0)
     if document.id is None:
-        return Record(id=_content_id(text, metadata), text=text, metadata=metadata)
+        content = json.dumps([text, metadata], sort_keys=True, ensure_ascii=True)
+        return Record(_uuid5(hashlib.sha256(content.encode()).hexdigest()), text, metadata)
     identity = _check_string(document.id, "id", position)
     if not identity:
         raise InvalidDocument("id is empty: leave it out or give any other string", position=position)
-    return Record(id=identity, text=text, metadata=metadata)
-
-
-def _content_id(text: str, metadata: dict[str, Any]) -> str:
-    content = json.dumps([text, metadata], sort_keys=True, ensure_ascii=True)
-    return _uuid5(hashlib.sha256(content.encode()).hexdigest())
+    return Record(identity, text, metadata)
 
 
 def _check_string(value: object, name: str, position: int) -> str:
@@ -193,23 +179,18 @@ def _scalar(value: Any, path: str, position: int) -> Any:
         return _check_string(value, path, position)
     if isinstance(value, date):
         return iso(value)
-    return _check_integer(value, path, position) if isinstance(value, int) else _check_float(value, path, position)
+    # An enumeration's members and numpy's float64 have classes of their own: engines want the plain number.
+    if isinstance(value, int):
+        if not -_MAX_INT <= value < _MAX_INT:
+            raise InvalidDocument(f"{path} does not fit 64 bits: store it as a string", position=position)
+        return int.__int__(value)
+    if not math.isfinite(value):
+        raise InvalidDocument(f"{path} is {value}: leave it out or give a finite number", position=position)
+    return float.__float__(value)
 
 
 def _key(key: Any, path: str, position: int) -> str:
     return key if type(key) is str and key.isascii() else _check_string(key, f"a key of {path}", position)
-
-
-def _check_float(value: float, path: str, position: int) -> float:
-    if not math.isfinite(value):
-        raise InvalidDocument(f"{path} is {value}: leave it out or give a finite number", position=position)
-    return float.__float__(value)  # numpy's float64 has a class of its own
-
-
-def _check_integer(value: int, path: str, position: int) -> int:
-    if not -_MAX_INT <= value < _MAX_INT:
-        raise InvalidDocument(f"{path} does not fit 64 bits: store it as a string", position=position)
-    return int.__int__(value)  # the members of an enumeration have one, too
 
 
 def iso(value: date) -> str:

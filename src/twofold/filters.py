@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import date, datetime, time, timezone
 from typing import Any, TypeAlias
 
@@ -169,13 +169,8 @@ def needed_indexes(node: Node) -> dict[str, str]:
 def _index_kind(leaf: Leaf) -> str:
     if isinstance(leaf, Contains):
         return "text"
-    value: object = None
-    if isinstance(leaf, Equals):
-        value = leaf.value
-    elif isinstance(leaf, AnyOf):
-        value = leaf.values[0] if leaf.values else ""
-    elif isinstance(leaf, Between):
-        value = next(bound for bound in (leaf.gt, leaf.gte, leaf.lt, leaf.lte) if bound is not None)
+    values = leaf.values or ("",) if isinstance(leaf, AnyOf) else astuple(leaf)[1:]
+    value = next(value for value in values if value is not None)
     if isinstance(value, datetime):
         return "datetime"
     if isinstance(value, bool):
@@ -184,7 +179,7 @@ def _index_kind(leaf: Leaf) -> str:
     return "keyword" if isinstance(value, str) else "float"
 
 
-# --- The dict filter language ---
+# --- The dict language ---
 
 _MAX_DEPTH = 32
 _MAX_INT = 2**63
@@ -222,21 +217,17 @@ def _entry(key: object, value: Any, depth: int) -> Node:
 
 
 def _ids(value: Any) -> HasPoint:
-    ids = _list([value] if isinstance(value, str) else value, "$id")
+    ids = [value] if isinstance(value, str) else _list(value, "$id")
     for each in ids:
         if not isinstance(each, str):
             raise FilterError(f"$id takes the ids of documents, which are strings, got {each!r}")
-    return HasPoint(tuple(point_id(each) for each in ids))
+    return HasPoint(tuple(map(point_id, ids)))
 
 
 def _field(field: str, value: Any, depth: int) -> Node:
     if isinstance(value, Mapping):
         return _operators(field, value, depth)
-    if value is None:
-        return Not(Present(field))
-    if _is_list(value):
-        return AnyOf(field, _values(field, value, "in"))
-    return Equals(field, _scalar(field, value, "eq"))
+    return AnyOf(field, _values(field, value, "in")) if _is_list(value) else _equals(field, value)
 
 
 def _operators(field: str, operators: Mapping[Any, Any], depth: int) -> Node:
@@ -247,11 +238,12 @@ def _operators(field: str, operators: Mapping[Any, Any], depth: int) -> Node:
     named = {str(key).removeprefix("$"): value for key, value in operators.items()}
     if len(named) != len(operators):
         raise FilterError(f"{field!r}: the same operator is given twice, with and without $")
+    known = [*_OPERATORS, *_BOUNDS, "not"]
     for name in named:
-        if name not in _OPERATORS and name not in _BOUNDS and name != "not":
+        if name not in known:
             raise FilterError(
-                f"{field!r}: unknown operator {name!r}: use one of "
-                f"{', '.join([*_OPERATORS, *_BOUNDS, 'not'])}; a nested field is written '{field}.{name}'"
+                f"{field!r}: unknown operator {name!r}: use one of {', '.join(known)}; a nested field is written "
+                f"'{field}.{name}'"
             )
     bounds = {name: value for name, value in named.items() if name in _BOUNDS}
     parts: list[Node] = [_OPERATORS[name](field, value) for name, value in named.items() if name in _OPERATORS]
@@ -287,9 +279,9 @@ def _bound(field: str, name: str, value: Any) -> float | datetime:
 
 def _inward(field: str, name: str, value: float) -> float:
     """A bound as the float that the engine takes; an int that is none becomes the next one that doesn't widen."""
-    number = float(_finite(field, value))
-    off = number < value if name in ("gt", "gte") else number > value
-    return math.nextafter(number, math.inf if name in ("gt", "gte") else -math.inf) if off else number
+    number, lower = float(_finite(field, value)), name in ("gt", "gte")
+    widens = number < value if lower else number > value
+    return math.nextafter(number, math.inf if lower else -math.inf) if widens else number
 
 
 def _present(field: str, value: Any) -> Node:
@@ -332,8 +324,6 @@ def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
         return as_moment(value)
     if isinstance(value, str):
         return _storable(field, value)
-    if isinstance(value, bool):
-        return value
     if isinstance(value, (int, float)):
         return _finite(field, value)
     if _is_list(value):

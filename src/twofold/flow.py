@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -143,6 +146,40 @@ async def _await_step(step: Work | Renew, caller: Caller) -> Any:
         return await (step.acall() if step.acall is not None else asyncio.to_thread(step.call))
     finally:
         caller.extend(time.monotonic() - began)
+
+
+class Closeable:
+    """What `with` and `async with` need, for whatever can be closed both ways."""
+
+    def close(self) -> None:
+        """Let go of what is held; closing twice is fine."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """`close` without blocking the event loop."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@contextmanager
+def closed_on_error(opened: Closeable) -> Iterator[None]:
+    """What can't be used doesn't stay open."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
 
 
 class MethodCaller(NoEngine):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeAlias, TypeGuard, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard, overload
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical", "text"]
 
@@ -15,6 +15,23 @@ class Problem:
 
     id: str
     reason: str
+
+
+class LegPart(NamedTuple):
+    """What one leg gave a hit. A score or rank is None where the leg did not find it."""
+
+    name: str
+    measure: str
+    """What the raw score is."""
+    score: float | None
+    rank: int | None
+    part: float
+
+    def __str__(self) -> str:
+        if self.score is None:
+            return f"{self.name}: not found"
+        place = "" if self.rank is None else f" #{self.rank}"
+        return f"{self.name}{place} ({self.score:.3f} raw) adds {self.part:.4g}"
 
 
 @dataclass(frozen=True)
@@ -58,19 +75,18 @@ class Explanation:
     alpha_reason: str = ""
     """Where alpha comes from."""
 
-    def __str__(self) -> str:
-        legs = (
-            ("meaning", self.semantic_score, self.semantic_rank, self.semantic_part),
-            ("words", self.lexical_score, self.lexical_rank, self.lexical_part),
+    @property
+    def legs(self) -> tuple[LegPart, LegPart]:
+        """What each leg gave, meaning first."""
+        return (
+            LegPart("meaning", "cosine", self.semantic_score, self.semantic_rank, self.semantic_part),
+            LegPart("words", "BM25", self.lexical_score, self.lexical_rank, self.lexical_part),
         )
-        parts = [
-            f"{name} #{rank} ({score:.3f} raw) adds {part:.4g}"
-            if score is not None and rank is not None
-            else (f"{name} ({score:.3f} raw) adds {part:.4g}" if score is not None else f"{name}: not found")
-            for name, score, rank, part in legs
-        ]
+
+    def __str__(self) -> str:
+        meaning, words = map(str, self.legs)
         matched = f" on {', '.join(self.matched_words)}" if self.matched_words else ""
-        return f"{self.final_score:.4g} by {self.fusion}: {parts[0]}; {parts[1]}{matched}{self._signals()}"
+        return f"{self.final_score:.4g} by {self.fusion}: {meaning}; {words}{matched}{self._signals()}"
 
     def _signals(self) -> str:
         """What the signals did, where they did anything."""
@@ -78,10 +94,9 @@ class Explanation:
         names = ("recency", "popularity", "importance", "pinned", "type")
         factors = [(name, getattr(self, f"{name}_factor")) for name in names]
         said = [f"{name} × {factor:.3g}" for name, factor in factors if abs(factor - 1) > 1e-3]
-        leaning = (
-            [f"alpha {self.alpha:.4g}, {self.alpha_reason}"] if self.alpha is not None and self.alpha_reason else []
-        )
-        return "".join(f"; {part}" for part in [*tags, *said, *leaning])
+        if self.alpha is not None and self.alpha_reason:
+            said.append(f"alpha {self.alpha:.4g}, {self.alpha_reason}")
+        return "".join(f"; {part}" for part in [*tags, *said])
 
 
 @dataclass(frozen=True)
@@ -105,15 +120,9 @@ class Hit:
         none) and "relevance", "mode" and "degraded" of the search that found it.
         """
         why = dict.fromkeys(_EXPLANATION_FIELDS) if self.explanation is None else asdict(self.explanation)
-        told = {
-            "final_score": self.score,
-            "relevance": self.relevance,
-            "mode": result.mode,
-            "degraded": result.degraded,
-        }
-        explanation = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in {**why, **told}.items()
-        }
+        found = {"relevance": self.relevance, "mode": result.mode, "degraded": result.degraded}
+        told = {**why, "final_score": self.score, **found}
+        explanation = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
         return {"score": self.score, "explanation": explanation}
 
 

@@ -52,8 +52,7 @@ def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[Me
 
 
 def _input(schema: dict[str, Any]) -> dict[str, Any]:
-    kinds = [each["type"] for each in schema.get("anyOf", [schema])]
-    optional = {"nullable": True} if "null" in kinds else {}
-    items = next((each["items"] for each in schema.get("anyOf", [schema]) if "items" in each), None)
-    described = {"type": kinds[0], "description": schema["description"], **optional}
-    return {**described, "items": items} if items else described
+    kinds = schema.get("anyOf", [schema])
+    optional = {"nullable": True} if any(kind["type"] == "null" for kind in kinds) else {}
+    items = next(({"items": kind["items"]} for kind in kinds if "items" in kind), {})
+    return {"type": kinds[0]["type"], "description": schema["description"], **optional, **items}

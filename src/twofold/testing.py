@@ -36,14 +36,10 @@ class HashEmbedding:
     def _embed(self, text: str) -> list[float]:
         total = [0.0] * self.dim
         for word in words(text) or [text]:
-            for place, value in enumerate(self._direction(word)):
-                total[place] += value
+            for place, byte in enumerate(hashlib.shake_128(word.encode("utf-8", "replace")).digest(self.dim)):
+                total[place] += byte / 127.5 - 1
         length = math.sqrt(sum(value * value for value in total)) or 1.0
         return [value / length for value in total]
-
-    def _direction(self, word: str) -> list[float]:
-        noise = hashlib.shake_128(word.encode("utf-8", "replace")).digest(self.dim)
-        return [byte / 127.5 - 1 for byte in noise]
 
 
 def fake_memory(memories: Iterable[str | Mapping[str, Any]] = (), *, user: str = "ada", **options: Any) -> Memory:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from qdrant_client import AsyncQdrantClient
+from langgraph.store.base import GetOp, Item, SearchOp
+from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from tests.langgraph.stores import OURS, Store
-from twofold import ConfigError
+from twofold import CollectionMismatch, ConfigError
 from twofold.langgraph import QdrantStore, items
 from twofold.testing import HashEmbedding
 
@@ -100,6 +101,24 @@ def test_reading_does_not_change_the_item(ours: Store, time: Clock) -> None:
     time.forward(5)
     ours.get(("t",), "k")
     assert ours.get(("t",), "k") == before
+
+
+def test_reading_puts_the_end_off_where_nothing_may_be_added(time: Clock) -> None:
+    """A collection whose vectors are of unknown origin can be read, and an expiry has nothing to do with vectors."""
+    client = QdrantClient(":memory:")
+    QdrantStore(client, dense=HashEmbedding()).put(("t",), "k", {"text": "rathole"}, ttl=10)
+    client.update_collection("store", metadata={"twofold": None})
+    with QdrantStore(client, dense=HashEmbedding()) as store:
+        with pytest.raises(CollectionMismatch, match="adopt=True"):
+            store.put(("t",), "other", {"text": "tunnel"})
+        time.forward(9)
+        got, found = store.batch([GetOp(("t",), "k", refresh_ttl=True), SearchOp(("t",), query="rathole")])
+        assert isinstance(got, Item)
+        assert found == [got]
+        time.forward(9)
+        assert store.get(("t",), "k", refresh_ttl=False) is not None
+        time.forward(2)
+        assert store.get(("t",), "k", refresh_ttl=False) is None
 
 
 def test_what_has_expired_does_not_come_back_by_reading(ours: Store, time: Clock) -> None:

@@ -13,7 +13,17 @@ import pytest
 from langgraph.store.base import PutOp
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
-from twofold import CollectionMismatch, ConfigError, Document, HybridIndex, IndexClosed
+from tests.kit.rest import RestServer
+from twofold import (
+    CollectionMismatch,
+    CollectionSettings,
+    ConfigError,
+    Document,
+    EngineError,
+    HybridIndex,
+    IndexClosed,
+    embedded_client,
+)
 from twofold.langgraph import ExplainedItem, QdrantStore
 from twofold.testing import HashEmbedding
 
@@ -87,6 +97,30 @@ def test_other_documents_of_the_collection_are_not_items() -> None:
             store.put(("a",), "k", {"text": "rathole"})
             assert len(store.search((), query="rathole")) == 1
             assert index.count() == 2
+
+
+def test_a_collection_from_before_gets_the_indexes_it_lacks(tmp_path: Path) -> None:
+    HybridIndex.open(tmp_path, "store", dense=HashEmbedding()).close()
+    with QdrantStore(tmp_path, dense=HashEmbedding(), settings=CollectionSettings(text_index=True)) as store:
+        assert {"text", "metadata.prefixes", "metadata.expires"} <= set(store.index.info().indexed)
+
+
+async def test_a_collection_from_before_gets_the_indexes_it_lacks_awaited(tmp_path: Path) -> None:
+    HybridIndex.open(tmp_path, "store", dense=HashEmbedding()).close()
+    settings = CollectionSettings(text_index=True)
+    async with await QdrantStore.aopen(tmp_path, dense=HashEmbedding(), settings=settings) as store:
+        assert {"text", "metadata.prefixes", "metadata.expires"} <= set((await store.index.ainfo()).indexed)
+
+
+def test_an_index_that_cannot_be_created_at_opening_is_an_error() -> None:
+    server = RestServer(lambda: embedded_client(":memory:")).start()
+    try:
+        HybridIndex.open(server.url, "store", dense=HashEmbedding()).close()
+        server.faults.status(403, method="PUT", path="/index")
+        with pytest.raises(EngineError, match="403"):
+            QdrantStore(server.url, dense=HashEmbedding(), settings=CollectionSettings(text_index=True))
+    finally:
+        server.close()
 
 
 def test_two_stores_in_two_collections_do_not_mix(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +21,7 @@ from twofold.cli.sources import add
 from twofold.cli.target import (
     DEFAULT_COLLECTION,
     DEFAULT_LOCATION,
+    DEFAULT_MEMORY_COLLECTION,
     ApiKey,
     AsJson,
     Collection,
@@ -236,7 +236,7 @@ def mcp(
         raise ConfigError(str(error)) from error
     from twofold.tools import LazyMemory
 
-    again = {
+    repeated = {
         "--location": location,
         "--user": user,
         "--agent": agent,
@@ -246,10 +246,25 @@ def mcp(
         "--host": None if host == DEFAULT_HOST else host,
         "--port": None if port == DEFAULT_PORT else str(port),
     }
+    options = [f"{name} {shlex.quote(value)}" for name, value in repeated.items() if value]
     switches = [name for name, on in (("--read-only", read_only), ("--aliases", aliases)) if on]
-    advice = _sharing_advice(again, switches, host, port)
-    target = Target(location, api_key=api_key, model=model, language=language)
-    memory = LazyMemory(lambda: _open_memories(target, user or "", agent, collection, advice))
+    shared = " ".join(["twofold mcp --transport http", *options, *switches])
+    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, api_key, model, language)
+
+    def open_memory() -> Memory:
+        """Open the memories when the first tool is called; if another process has them, say how to share them."""
+        from twofold import StoreLocked
+
+        try:
+            return target.open_memory(user or "", agent)
+        except StoreLocked as error:
+            reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+            raise ConfigError(
+                f"{error} For several MCP clients, start one server that all of them share, with `{shared}`, and "
+                f"connect them to http://{reached}:{port}/mcp"
+            ) from error
+
+    memory = LazyMemory(open_memory)
     server = create_server(memory, read_only=read_only, aliases=aliases)
     try:
         if transport is Transport.stdio:
@@ -259,33 +274,3 @@ def mcp(
             serve_http(server, host=host, port=port, token=token)
     finally:
         memory.close()
-
-
-def _sharing_advice(again: Mapping[str, str | None], switches: list[str], host: str, port: int) -> str:
-    """What to type so that several clients share a server like this one: without the API key, which is a secret."""
-    options = [f"{name} {shlex.quote(value)}" for name, value in again.items() if value]
-    command = " ".join(["twofold mcp --transport http", *options, *switches])
-    reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
-    return (
-        f"For several MCP clients, start one server that all of them share, with `{command}`, and connect them to "
-        f"http://{reached}:{port}/mcp"
-    )
-
-
-def _open_memories(target: Target, user: str, agent: str | None, collection: str | None, advice: str) -> Memory:
-    """Open the memories when the first tool is called; if another process has them, say how clients can share them."""
-    from twofold import Memory, StoreLocked
-
-    in_place = target.remote or target.location == ":memory:"
-    try:
-        return Memory.open(
-            target.location if in_place else Path(target.location).expanduser(),
-            user=user,
-            agent=agent,
-            collection=collection,
-            dense=target.model,
-            language=target.language,
-            api_key=target.key,
-        )
-    except StoreLocked as error:
-        raise ConfigError(f"{error} {advice}") from error

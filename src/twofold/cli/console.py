@@ -38,6 +38,7 @@ from twofold.results import Explanation, Hit, SearchResult
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
 _TOKEN = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)*")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
+LEG_STYLES = {"meaning": "magenta", "words": "green"}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR_WIDTH = 8
 _SNIPPET_LINES = 3
@@ -50,19 +51,14 @@ OnProgress: TypeAlias = Callable[[int, int | None], None]
 # Streams
 
 
-def out() -> Console:
-    """Results."""
-    return _console(stderr=False)
+def out(*, stderr: bool = False) -> Console:
+    """Results. Made for each use: the streams of today are not those of the import (tests, pipes)."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def err() -> Console:
     """Progress, warnings and errors."""
-    return _console(stderr=True)
-
-
-def _console(*, stderr: bool) -> Console:
-    # Made for each use: the streams of today are not those of the import (tests, pipes).
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return out(stderr=True)
 
 
 def printable(text: str) -> str:
@@ -119,7 +115,8 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            _forget_stdout()
+            # The reader (`| head`) has gone: what is still buffered goes nowhere, and nobody complains at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
 
 
@@ -159,11 +156,6 @@ def unrepeated() -> Iterator[None]:
         logger.removeFilter(keep)
 
 
-def _forget_stdout() -> None:
-    """The reader (`| head`) has gone: what is still buffered goes nowhere, and nobody complains at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 # Hits, for people and for machines
 
 
@@ -194,29 +186,24 @@ def _table(console: Console, result: SearchResult, offset: int, explain: bool) -
     table.add_column("text", ratio=1, overflow="fold")
     size = max(40, (console.width - 22) * _SNIPPET_LINES - 4)
     for rank, hit in enumerate(result, offset + 1):
-        table.add_row(str(rank), _relevance(console, hit), _cell(hit, size, explain))
+        why = hit.explanation
+        drawn = bar(hit.relevance, _BAR_WIDTH, "cyan", ascii_only=console.options.ascii_only)
+        lines = [snippet(hit.text, why.matched_words if why else (), size), _origin(hit)]
+        table.add_row(
+            str(rank),
+            Text.assemble(drawn, f" {hit.relevance:.2f}"),
+            Group(*lines, *(_legs(why) if explain and why else ())),
+        )
         table.add_row()
     return table
-
-
-def _relevance(console: Console, hit: Hit) -> Text:
-    drawn = bar(hit.relevance, _BAR_WIDTH, "cyan", ascii_only=console.options.ascii_only)
-    return Text.assemble(drawn, f" {hit.relevance:.2f}")
-
-
-def _cell(hit: Hit, size: int, explain: bool) -> Group:
-    matched = hit.explanation.matched_words if hit.explanation else ()
-    lines = [snippet(hit.text, matched, size), _origin(hit)]
-    if explain and hit.explanation:
-        lines.extend(_legs(hit.explanation))
-    return Group(*lines)
 
 
 def _origin(hit: Hit) -> Text:
     """The id and the metadata; what a text file's id already says is left out."""
     known = {"source", "part"} if hit.id == f"{hit.metadata.get('source')}#{hit.metadata.get('part')}" else set()
     facts = [f"{printable(str(k))}={_value(v)}" for k, v in hit.metadata.items() if k not in known]
-    return Text.assemble((_short(hit.id), "blue"), ("".join(f"  {fact}" for fact in facts), "dim"))
+    shown = printable(hit.id.removeprefix(f"{Path.cwd()}/"))  # a path below the current folder as one would type it
+    return Text.assemble((shown, "blue"), ("".join(f"  {fact}" for fact in facts), "dim"))
 
 
 def _value(value: Any) -> str:
@@ -227,54 +214,32 @@ def _value(value: Any) -> str:
     return printable(str(value))
 
 
-def _short(identity: str) -> str:
-    """A path below the current folder as one would type it."""
-    return printable(identity.removeprefix(f"{Path.cwd()}/"))
-
-
-def _legs(explanation: Explanation) -> list[Text]:
+def _legs(why: Explanation) -> Iterator[Text]:
     """One line for each leg: rank, raw score, what it adds, the words."""
-    words = ", ".join(printable(word) for word in explanation.matched_words)
-    rows = (
-        ("meaning", "magenta", explanation.semantic_rank, explanation.semantic_score, explanation.semantic_part, ""),
-        ("words", "green", explanation.lexical_rank, explanation.lexical_score, explanation.lexical_part, words),
-    )
-    return [_leg(explanation, *row) for row in rows]
-
-
-def _leg(
-    explanation: Explanation, name: str, style: str, rank: int | None, score: float | None, part: float, words: str
-) -> Text:
-    if score is None:
-        return Text.assemble((f"{name:<8}", style), ("not found by this leg", "dim"))
-    measure = "cosine" if name == "meaning" else "BM25"
-    place = f"#{rank}" if rank is not None else ""
-    line = f"{place:<4} {measure:<6} {score:6.3f}  adds {part:.4f} of {explanation.final_score:.4f}"
-    return Text.assemble((f"{name:<8}", style), line, (f"  {words}" if words else "", "dim"))
+    for leg in why.legs:
+        name = (f"{leg.name:<8}", LEG_STYLES[leg.name])
+        if leg.score is None:
+            yield Text.assemble(name, ("not found by this leg", "dim"))
+            continue
+        place = f"#{leg.rank}" if leg.rank is not None else ""
+        line = f"{place:<4} {leg.measure:<6} {leg.score:6.3f}  adds {leg.part:.4f} of {why.final_score:.4f}"
+        words = ", ".join(map(printable, why.matched_words)) if leg.name == "words" else ""
+        yield Text.assemble(name, line, (f"  {words}" if words else "", "dim"))
 
 
 def result_as_json(result: SearchResult, offset: int = 0, *, explain: bool) -> dict[str, Any]:
     """A search result for machines."""
-    return {
-        "query": result.query,
-        "mode": result.mode,
-        "degraded": result.degraded,
-        "offset": offset,
-        "count": len(result),
-        "hits": [_hit_as_json(hit, rank, explain) for rank, hit in enumerate(result, offset + 1)],
-    }
-
-
-def _hit_as_json(hit: Hit, rank: int, explain: bool) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "id": hit.id,
-        "text": hit.text,
-        "score": hit.score,
-        "relevance": hit.relevance,
-        "metadata": dict(hit.metadata),
-        "explanation": asdict(hit.explanation) if explain and hit.explanation else None,
-    }
+    hits = [
+        {
+            "rank": rank,
+            **vars(hit),
+            "metadata": dict(hit.metadata),
+            "explanation": asdict(hit.explanation) if explain and hit.explanation else None,
+        }
+        for rank, hit in enumerate(result, offset + 1)
+    ]
+    found = {"query": result.query, "mode": result.mode, "degraded": result.degraded}
+    return {**found, "offset": offset, "count": len(result), "hits": hits}
 
 
 # Snippets with the matched words emphasised, and bars
@@ -284,28 +249,18 @@ def snippet(text: str, matched: Collection[str], size: int) -> Text:
     """The part of a text where the first matched words are, at most `size` characters, on one line."""
     line = printable(re.sub(r"\s+", " ", text))
     spans = list(_matches(line, matched))
-    start = _start(line, spans[0][0] if spans else 0, size)
-    end = _end(line, start + size)
+    first = spans[0][0] if spans else 0
+    start, end = 0, len(line)
+    if end > size and first + _LEAD_LETTERS >= size:  # begin at a word, so that the first match is in sight
+        begin = min(first - _LEAD_LETTERS, end - size)
+        start = line.find(" ", begin, first) + 1 or begin
+    if start + size < end:  # stop after a whole word, unless it is one long word
+        space = line.rfind(" ", start + size - _LEAD_LETTERS, start + size + 1)
+        end = start + size if space < 0 else space
     shown = Text(line)
-    for begin, stop in spans:
-        shown.stylize("bold green", begin, stop)
+    for span in spans:
+        shown.stylize("bold green", *span)
     return Text.assemble("… " if start else "", shown[start:end], " …" if end < len(line) else "")
-
-
-def _start(line: str, first: int, size: int) -> int:
-    """Where to begin, at a word, so that the first match is in sight."""
-    if len(line) <= size or first + _LEAD_LETTERS < size:
-        return 0
-    begin = min(first - _LEAD_LETTERS, len(line) - size)
-    return line.find(" ", begin, first) + 1 or begin
-
-
-def _end(line: str, limit: int) -> int:
-    """Where to stop: after a whole word, unless it is one long word."""
-    if limit >= len(line):
-        return len(line)
-    space = line.rfind(" ", limit - _LEAD_LETTERS, limit + 1)
-    return limit if space < 0 else space
 
 
 def _matches(line: str, matched: Collection[str]) -> Iterator[tuple[int, int]]:
@@ -334,10 +289,8 @@ def bar(share: float, width: int, style: str, *, ascii_only: bool = False) -> Te
     """A bar for a share from 0 to 1."""
     share = min(max(share, 0.0), 1.0)
     if ascii_only:
-        full = round(share * width)
-        return Text.assemble(("#" * full, style), ("." * (width - full), "dim"))
-    eighths = round(share * width * 8)
-    if share > 0:
-        eighths = max(eighths, 1)
-    drawn = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
-    return Text.assemble((drawn, style), ("·" * (width - len(drawn)), "dim"))
+        drawn, rest = "#" * round(share * width), "."
+    else:
+        whole, eighths = divmod(max(round(share * width * 8), share > 0), 8)
+        drawn, rest = "█" * whole + _EIGHTHS[eighths].strip(), "·"
+    return Text.assemble((drawn, style), (rest * (width - len(drawn)), "dim"))

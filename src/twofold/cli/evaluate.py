@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,20 +21,13 @@ from rich.table import Table
 from rich.text import Text
 
 from twofold.cli.console import OnProgress, complain, err, out, print_json, printable, progress_bar, unrepeated
-from twofold.cli.target import (
-    DEFAULT_COLLECTION,
-    DEFAULT_LOCATION,
-    ApiKey,
-    AsJson,
-    Collection,
-    Model,
-    Target,
-)
+from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, AsJson, Collection, Model, Target
 from twofold.errors import EvaluationError
 from twofold.ranking.fusion import Strategy, resolve
 
 if TYPE_CHECKING:
     from twofold.eval import Comparison, Dataset, Run, Sweep
+    from twofold.eval.report import Cell
 
 _DEFAULT_RUNS = ("dense", "bm25", "auto")
 _DEFAULT_SWEEP = ("alpha=0.3:1:0.1",)
@@ -43,6 +37,7 @@ _NOT_SETTINGS = ("self", "query", "offset", "filter", "explain")
 _MAX_VALUES = 1000
 _WIDE_COLUMNS = 100
 """Columns of a terminal that shows everything; a narrower one gets no interval and no p95."""
+_STYLES = {"best": "bold green", "good": "green", "bad": "red", "soft": "dim"}
 _CALL = re.compile(r"(\w+)\((.*)\)")
 _SEPARATOR = re.compile(r"[,\s]+(?![^(]*\))")
 """What separates words, except in parentheses."""
@@ -51,9 +46,7 @@ Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help="A folder, 
 EvalLocation: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--location",
-        "-l",
-        help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index.",
+        "--location", "-l", help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index."
     ),
 ]
 User: TypeAlias = Annotated[
@@ -64,8 +57,7 @@ Limit: TypeAlias = Annotated[int, typer.Option("-k", "--limit", min=1, help="How
 Metric: TypeAlias = Annotated[str, typer.Option("--metric", help="What runs are compared by.")]
 By: TypeAlias = Annotated[str | None, typer.Option("--by", help="Split the figures by this field of the questions.")]
 Same: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--same", help="Search only documents whose metadata field has the question's own value."),
+    str | None, typer.Option("--same", help="Search only documents whose metadata field has the question's own value.")
 ]
 QrelsSplit: TypeAlias = Annotated[str | None, typer.Option("--split", help="Which of qrels/*.tsv. Default: test.")]
 Sample: TypeAlias = Annotated[
@@ -133,9 +125,7 @@ def evaluate(
     if as_json:
         print_json(_as_json(subject.data, done, comparisons))
     else:
-        _show(subject.data, done, comparisons, metric)
-        if by:
-            _show_parts(done, by, metric)
+        _show(subject.data, done, comparisons, metric, by)
     _say_written(html, plot)
 
 
@@ -188,7 +178,7 @@ def sweep(
     if as_json:
         print_json({**_as_json(subject.data, runs, comparisons), "best": best})
     else:
-        _show(subject.data, runs, comparisons, metric)
+        _show(subject.data, runs, comparisons, metric, None)
         out().print(f"\nbest by {metric}: {best}", style="bold", soft_wrap=True)
     _say_written(html, plot)
 
@@ -233,14 +223,14 @@ class _Subject:
 
     def check(self, parameters: dict[str, list[Any]]) -> None:
         """Every parameter is one that the search takes: said before minutes are spent on embedding."""
-        live, stored = _index_settings() if self.user is None else _memory_settings()
+        live, stored = _settings(memory=self.user is not None)
         for name in parameters:
             if name in stored and not self.brings_documents:
                 raise EvaluationError(
                     f"{name} decides what an index stores: leave out --location and give a folder with corpus.jsonl"
                 )
             if name not in (*live, *stored):
-                hint = "" if self.user or name not in _memory_settings()[0] else ", or --user to ask a memory"
+                hint = "" if self.user or name not in _settings(memory=True)[0] else ", or --user to ask a memory"
                 raise EvaluationError(f"there is no parameter {name!r}: use {', '.join((*live, *stored))}{hint}")
         for fusion in parameters.get("fusion", ()):
             resolve(fusion)
@@ -254,25 +244,20 @@ class _Subject:
             dense, language = self.target.model, self.target.language or "english"
             return kind(self.data.documents, dense=dense, language=language, progress=progress)
         target = replace(self.target, language=None)
-        return target.open_existing() if self.user is None else target.open_memory(self.user)
+        return target.open_existing() if self.user is None else target.open_existing_memory(self.user)
 
 
-def _index_settings() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What an index takes with a query, and what decides what it stores."""
-    from twofold.eval.corpus import bm25_settings
-    from twofold.index import HybridIndex
-
-    return _parameters(HybridIndex.search), bm25_settings()
-
-
-def _memory_settings() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a memory takes with a query or as a setting, and what decides what it stores."""
+def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What an index or a memory takes with a query or as a setting, and what decides what it stores."""
     from twofold.eval.corpus import bm25_settings, memory_store_settings
+    from twofold.index import HybridIndex
     from twofold.memory import Memory, MemoryConfig
 
+    if not memory:
+        return _parameters(HybridIndex.search), bm25_settings()
     stored = memory_store_settings()
     live = dict.fromkeys((*_parameters(Memory.recall), *MemoryConfig.model_fields))
-    return tuple(name for name in live if name not in stored), (*bm25_settings(), *stored)
+    return tuple(name for name in live if name not in stored), stored
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -289,10 +274,8 @@ def _parse_value(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 
@@ -386,78 +369,45 @@ def _say_written(*paths: Path | None) -> None:
         err().print(f"wrote {path}", soft_wrap=True)
 
 
-def _show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison], metric: str) -> None:
-    """Print a table of the runs; the first is what the others are compared with."""
+def _show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison], metric: str, by: str | None) -> None:
+    """Print tables of the runs; the first is what the others are compared with."""
+    from twofold.eval.report import parts_table, runs_table
+    from twofold.eval.scoring import common_k, label
+
+    console = out()
+    wide = console.width >= _WIDE_COLUMNS
+    # A terminal of 80 columns has no room for the words of the report.
+    short = {
+        "difference (95 %)": f"{label(metric)} ±" + (" (95 %)" if wide else ""),
+        "right nothing": "nothing",
+        "unanswered": "un-\nanswered",
+    }
     documents = f", {len(data.documents):,} documents" if data.documents else ""
-    out().print(Text.assemble((printable(data.name), "bold"), f": {len(data.questions):,} questions{documents}"))
-    out().print(_table(runs, comparisons, metric, wide=out().width >= _WIDE_COLUMNS))
+    console.print(Text.assemble((printable(data.name), "bold"), f": {len(data.questions):,} questions{documents}"))
+    heads, rows = runs_table(runs, comparisons)
+    shown = len(heads) if wide else len(heads) - 1
+    console.print(_table([short.get(head, head) for head in heads[:shown]], rows, wide=wide))
     for run in runs:
         for reason in run.degraded:
             complain("degraded", f"{run.name}: {reason}", "bold yellow")
+    if by:
+        console.print(Text.assemble("\n", (f"{label(metric, common_k(runs))} by {printable(by)}", "bold")))
+        heads, rows = parts_table(runs, by, metric)
+        console.print(_table([printable(head) for head in heads], rows, wide=wide))
 
 
-def _table(runs: Sequence[Run], comparisons: Sequence[Comparison], metric: str, *, wide: bool) -> Table:
-    from twofold.eval.scoring import common_k, label
-
-    metrics = list(runs[0].scores)
-    shares = _shares(runs)
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, wide: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-    table.add_column("run", overflow="fold")
-    heads = [label(name, common_k(runs)) for name in metrics]
-    heads += [f"{label(metric)} ±" + (" (95 %)" if wide else ""), "p"] if comparisons else []
-    for head in [*heads, *shares, "p50 ms", *(["p95 ms"] if wide else [])]:
-        table.add_column(head, justify="right")
-    best = {name: max(run[name] for run in runs) for name in metrics}
-    for run, compared in zip(runs, [None, *comparisons] if comparisons else [None] * len(runs), strict=True):
-        cells = [_figure(run[name], best[name]) for name in metrics]
-        cells += _difference(compared, wide) if comparisons else []
-        cells += [_share(read(run)) for read in shares.values()]
-        times = [f"{run.latency(percentile):.1f}" for percentile in ((50, 95) if wide else (50,))]
-        table.add_row(printable(run.name), *cells, *times)
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(cell, wide) for cell in row[: len(heads)]))
     return table
 
 
-def _shares(runs: Sequence[Run]) -> dict[str, Callable[[Run], float | None]]:
-    """What a floor gains and what it costs, where there is something to see."""
-    from twofold.eval.scoring import floor_matters
-
-    gained = any(run.answered_nothing is not None for run in runs)
-    shares: dict[str, Callable[[Run], float | None]] = {"nothing": lambda run: run.answered_nothing} if gained else {}
-    # In two lines: a terminal of 80 columns has no room for the word.
-    return {**shares, "un-\nanswered": lambda run: run.unanswered} if floor_matters(runs) else shares
-
-
-def _figure(value: float, best: float) -> Text:
-    return Text("–" if value != value else f"{value:.3f}", "bold green" if value == best else "")
-
-
-def _difference(comparison: Comparison | None, wide: bool) -> list[Text]:
-    if comparison is None:
-        return [Text("–", "dim"), Text("–", "dim")]
-    style = "" if not comparison.significant else "green" if comparison.difference > 0 else "red"
-    span = f" {comparison.low:+.3f} … {comparison.high:+.3f}" if wide else ""
-    chance = "<0.001" if comparison.p < 0.001 else f"{comparison.p:.3f}"
-    return [Text.assemble((f"{comparison.difference:+.3f}", style), (span, "dim")), Text(chance)]
-
-
-def _share(value: float | None) -> Text:
-    return Text("–" if value is None else f"{value:.0%}")
-
-
-def _show_parts(runs: Sequence[Run], name: str, metric: str) -> None:
-    """Print one metric by a metadata field of the questions."""
-    from twofold.eval.scoring import common_k, label
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-    for head in (name, "questions", *(run.name for run in runs)):
-        table.add_column(printable(head), justify="left" if head == name else "right")
-    split = [run.by(name) for run in runs]
-    for value, first in split[0].items():
-        figures = [part[value][metric] for part in split]
-        cells = [_figure(figure, max(figures)) for figure in figures]
-        table.add_row(printable(value) or "–", str(len(first.answers)), *cells)
-    out().print(Text.assemble("\n", (f"{label(metric, common_k(runs))} by {printable(name)}", "bold")))
-    out().print(table)
+def _cell(cell: Cell, wide: bool) -> Text:
+    text = "–" if cell.kind == "soft" else printable(cell.text)
+    return Text.assemble((text, _STYLES.get(cell.kind, "")), (f" {cell.detail}" if wide and cell.detail else "", "dim"))
 
 
 def _as_json(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -472,9 +422,7 @@ def _as_json(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Compariso
                 "baseline": one.baseline.name,
                 "run": one.challenger.name,
                 "metric": f"{one.metric}@{one.baseline.k}",
-                "difference": round(one.difference, 6),
-                "low": round(one.low, 6),
-                "high": round(one.high, 6),
+                **{name: round(getattr(one, name), 6) for name in ("difference", "low", "high")},
                 "p": one.p,
                 "better": len(one.wins),
                 "worse": len(one.losses),

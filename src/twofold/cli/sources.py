@@ -10,7 +10,9 @@ import io
 import json
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -99,7 +101,7 @@ def _remove_leftovers(index: HybridIndex, counts: Mapping[_Source, int]) -> int:
     ends = {source.root: count for source, count in counts.items() if source.kind in (".txt", ".md") and source.root}
     removed = 0
     while ends:
-        following = {_part_id(root, count + 1): root for root, count in ends.items()}
+        following = {f"{root}#{count + 1}": root for root, count in ends.items()}
         stale = [document.id for document in index.get(list(following)) if document and document.id]
         removed += index.delete(stale) if stale else 0
         ends = {following[identity]: ends[following[identity]] + 1 for identity in stale}
@@ -109,19 +111,19 @@ def _remove_leftovers(index: HybridIndex, counts: Mapping[_Source, int]) -> int:
 def _report(target: Target, ids: Sequence[str], sources: int, removed: int, total: int) -> None:
     distinct = len(set(ids))
     console = out()
-    files = "1 source" if sources == 1 else f"{sources} sources"
-    console.print(Text.assemble("stored ", (f"{distinct}", "bold green"), f" {_documents(distinct)} from {files}"))
+    stored = (_counted(distinct, "document"), "bold green")
+    console.print(Text.assemble("stored ", stored, f" from {_counted(sources, 'source')}"))
     if len(ids) > distinct:
         console.print(f"{len(ids) - distinct} had the id or the text of another one and count once", style="dim")
     if removed:
         console.print(f"removed {removed} that their file no longer has", style="dim")
     where = f"{target.location}, collection {target.collection}"
-    console.print(f"{total} {_documents(total)} in {where}", soft_wrap=True)
+    console.print(f"{_counted(total, 'document')} in {where}", soft_wrap=True)
     console.print(Text.assemble("search: ", (target.command('search "your words"'), "bold")), soft_wrap=True)
 
 
-def _documents(count: int) -> str:
-    return "document" if count == 1 else "documents"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # The files that the names stand for
@@ -143,7 +145,7 @@ class _Source:
     name: str
     """As the user wrote it, for messages."""
     path: Path | None
-    data: bytes | None = None
+    data: bytes = b""
 
     @property
     def kind(self) -> str:
@@ -155,28 +157,21 @@ class _Source:
         """What the ids of its parts begin with; stdin has none, so that two pipes never share an id."""
         return str(self.path.resolve()) if self.path else None
 
-    def lines(self) -> Iterator[tuple[int, str]]:
+    def lines(self) -> Iterator[Line]:
         """Numbered lines, with their ends."""
-        with self._open() as stream:
-            for number, raw in enumerate(stream, 1):
-                yield number, self._decode(raw, number)
-
-    def _open(self) -> io.BufferedIOBase:
-        if self.path is None:
-            return io.BytesIO(self.data or b"")
         try:
-            return self.path.open("rb")
+            stream = self.path.open("rb") if self.path else io.BytesIO(self.data)
         except OSError as error:
             raise InvalidDocument(f"{self.name} can't be read: {error.strerror}") from error
-
-    def _decode(self, raw: bytes, number: int) -> str:
-        try:
-            return raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise InvalidDocument(
-                f"{self.name}:{number}: not UTF-8 (byte {error.start + 1} of the line): convert the file, for example "
-                "with iconv -f latin1 -t utf-8"
-            ) from error
+        with stream:
+            for number, raw in enumerate(stream, 1):
+                try:
+                    yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise InvalidDocument(
+                        f"{self.name}:{number}: not UTF-8 (byte {error.start + 1} of the line): convert the file, for "
+                        "example with iconv -f latin1 -t utf-8"
+                    ) from error
 
 
 def _find(names: Sequence[str], skip: Path | None = None) -> list[_Source]:
@@ -228,26 +223,15 @@ def _read_text(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
     """The parts of a text. In a file their ids are path#1, path#2 …, so that adding it again replaces them."""
     split = reading.split or (Split.paragraph if source.path else Split.line)
     lines = source.lines()
-    pieces = _paragraphs(lines) if split is Split.paragraph else lines if split is Split.line else _whole(lines)
-    filled = ((line, text.strip()) for line, text in pieces if text.strip())
+    if split is Split.paragraph:
+        lines = _paragraphs(lines)
+    elif split is Split.file:
+        lines = iter([(1, "".join(text for _, text in lines))])
+    filled = ((line, text.strip()) for line, text in lines if text.strip())
     for part, (line, text) in enumerate(filled, 1):
-        yield _document(source, part, line, text), f"{source.name}:{line}"
-
-
-def _part_id(root: str, part: int) -> str:
-    """The id of a part of a text file, from 1."""
-    return f"{root}#{part}"
-
-
-def _document(source: _Source, part: int, line: int, text: str) -> Document:
-    root = source.root
-    if root is None:
-        return Document(text)
-    return Document(text, _part_id(root, part), {"source": root, "part": part, "line": line})
-
-
-def _whole(lines: Iterable[Line]) -> Iterator[Line]:
-    yield 1, "".join(text for _, text in lines)
+        root = source.root
+        document = Document(text, f"{root}#{part}", {"source": root, "part": part, "line": line})
+        yield document if root else Document(text), f"{source.name}:{line}"
 
 
 def _paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
@@ -259,15 +243,11 @@ def _paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
             fenced = not fenced
         if line.strip() or fenced:
             held.append((number, line))
-        elif not _only_headings(held):
+        elif not all(line.startswith("#") for _, line in held):
             yield _joined(held)
             held = []
     if held:
         yield _joined(held)
-
-
-def _only_headings(held: list[Line]) -> bool:
-    return all(line.startswith("#") for _, line in held)
 
 
 def _joined(held: list[Line]) -> Line:
@@ -280,21 +260,18 @@ def _joined(held: list[Line]) -> Line:
 def _read_jsonl(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
     """One object a line."""
     for number, line in source.lines():
-        if line.strip():
-            place = f"{source.name}:{number}"
-            yield _from_row(_object(line, place), reading, place), place
-
-
-def _object(line: str, place: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise InvalidDocument(f"{place}: not JSON ({error}): each line must be one object") from error
-    except RecursionError as error:
-        raise InvalidDocument(f"{place}: the JSON is nested too deeply: make it flatter") from error
-    if not isinstance(row, dict):
-        raise InvalidDocument(f'{place}: each line must be an object such as {{"text": "…"}}')
-    return row
+        if not line.strip():
+            continue
+        place = f"{source.name}:{number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InvalidDocument(f"{place}: not JSON ({error}): each line must be one object") from error
+        except RecursionError as error:
+            raise InvalidDocument(f"{place}: the JSON is nested too deeply: make it flatter") from error
+        if not isinstance(row, dict):
+            raise InvalidDocument(f'{place}: each line must be an object such as {{"text": "…"}}')
+        yield _from_row(row, reading, place), place
 
 
 def _read_csv(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
@@ -310,7 +287,8 @@ def _rows(source: _Source, reading: _Reading) -> Iterator[tuple[int, dict[str, s
     csv.field_size_limit(_MAX_CELL_LETTERS)
     reader = csv.DictReader((line for _, line in source.lines()), strict=True)
     try:
-        _check_header(source, reader.fieldnames, reading)
+        if reader.fieldnames:
+            _check_text_field(reader.fieldnames, reading, f"{source.name}:1", "column")
         for row in reader:
             if None in row:
                 raise InvalidDocument(
@@ -322,52 +300,38 @@ def _rows(source: _Source, reading: _Reading) -> Iterator[tuple[int, dict[str, s
         raise InvalidDocument(f"{source.name}:{begun}: not CSV ({error}): mend the quotes") from error
 
 
-def _check_header(source: _Source, columns: Any, reading: _Reading) -> None:
-    columns = list(columns or ())
-    if columns and reading.text_field not in columns:
+def _check_text_field(names: Iterable[str], reading: _Reading, place: str, kind: str) -> None:
+    if reading.text_field not in names:
         raise InvalidDocument(
-            f"{source.name}:1: no column {reading.text_field!r} among {', '.join(columns)}: name the one with the text "
+            f"{place}: no {kind} {reading.text_field!r} among {', '.join(names) or 'none'}: name the one with the text "
             "with --text-field"
         )
 
 
 def _column_types(source: _Source, reading: _Reading) -> dict[str, Callable[[str], Any]]:
     """Numbers, where every cell of a column is one: filters compare them. 007 and 1.10 stay as they are written."""
-    types: dict[str, Callable[[str], Any]] = {}
+    types: defaultdict[str, set[type]] = defaultdict(set)
     for _, row in _rows(source, reading):
         for name, cell in row.items():
-            if cell and types.get(name) is not str:
-                types[name] = _wider(types.get(name), _type_of(cell))
-    return {**types, reading.text_field: str, reading.id_field: str}
+            if cell and str not in types[name]:
+                types[name].add(_type_of(cell))
+    widest = {name: next(kind for kind in (str, float, int) if kind in kinds) for name, kinds in types.items() if kinds}
+    return {**widest, reading.text_field: str, reading.id_field: str}
 
 
 def _type_of(cell: str) -> type:
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             if str(kind(cell)) == cell and cell not in ("inf", "-inf", "nan"):
                 return kind
-        except ValueError:
-            continue
     return str
 
 
-def _wider(one: Any, other: type) -> type:
-    if one is None or one is other:
-        return other
-    return float if {one, other} == {int, float} else str
-
-
 def _from_row(row: Mapping[str, Any], reading: _Reading, place: str) -> Document:
-    if reading.text_field not in row:
-        raise InvalidDocument(
-            f"{place}: no field {reading.text_field!r} among {', '.join(row) or 'none'}: name the one with the text "
-            "with --text-field"
-        )
+    _check_text_field(row, reading, place, "field")
     rest = {name: value for name, value in row.items() if name not in (reading.text_field, reading.id_field)}
     nested = rest.pop("metadata", None)
-    if isinstance(nested, Mapping):
-        rest = {**nested, **rest}
-    elif nested is not None:
-        rest["metadata"] = nested
+    if nested is not None:
+        rest = {**nested, **rest} if isinstance(nested, Mapping) else {**rest, "metadata": nested}
     identity = row.get(reading.id_field)
     return Document(row[reading.text_field], None if identity is None else str(identity), rest)

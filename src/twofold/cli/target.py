@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -22,8 +22,7 @@ DEFAULT_COLLECTION = "twofold"
 DEFAULT_MEMORY_COLLECTION = "memories"
 
 Location: TypeAlias = Annotated[
-    str,
-    typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server."),
+    str, typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server.")
 ]
 Collection: TypeAlias = Annotated[
     str, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="The collection in it.")
@@ -56,13 +55,8 @@ class Target:
 
     @property
     def folder(self) -> Path | None:
-        """The folder on this machine, None for a server."""
-        return None if self.remote else Path(self.location).expanduser()
-
-    @property
-    def key(self) -> str | None:
-        """The API key where there is a server to send it to."""
-        return self.api_key if self.remote else None
+        """The folder on this machine, None for a server and for :memory:."""
+        return None if self.remote or self.location == ":memory:" else Path(self.location).expanduser()
 
     def command(self, words: str) -> str:
         """The command to type for this index: without the options that have their usual value."""
@@ -76,42 +70,37 @@ class Target:
             raise ConfigError("an index in :memory: is gone when the command ends: give --location a folder or a URL")
         from twofold.index import HybridIndex  # takes a second: what is wrong before this is said at once
 
-        return HybridIndex.open(
-            self.location,
-            self.collection,
-            dense=self.model,
-            language=self.language,
-            create=create,
-            api_key=self.key,
-        )
+        return HybridIndex.open(self.location, self.collection, **self._options(create))
 
     def open_existing(self) -> HybridIndex:
         """Open an index that must be there: looking for something creates nothing."""
-        with self._must_exist("index", self.collection, f"make one with `{self.command('add notes.md')}`"):
+        with self._must_exist("index", f"make one with `{self.command('add notes.md')}`"):
             return self.open(create=False)
 
-    def open_memory(self, user: str) -> Memory:
-        """Open memories that must be there; without a collection of another name, in the one that is usual for them."""
+    def open_memory(self, user: str, agent: str | None = None, *, create: bool = True) -> Memory:
+        """Open a user's memories; by default, begin a new collection if there is none."""
         from twofold.memory import Memory
 
-        collection = DEFAULT_MEMORY_COLLECTION if self.collection == DEFAULT_COLLECTION else self.collection
-        with self._must_exist("memory", collection, "remember something there first"):
-            return Memory.open(
-                self.folder or self.location,
-                user=user,
-                collection=collection,
-                dense=self.model,
-                create=False,
-                api_key=self.key,
-            )
+        location = self.folder or self.location
+        return Memory.open(location, user=user, agent=agent, collection=self.collection, **self._options(create))
+
+    def open_existing_memory(self, user: str) -> Memory:
+        """Open memories that must be there; without a collection of another name, in the one that is usual for them."""
+        usual = self.collection == DEFAULT_COLLECTION
+        target = replace(self, collection=DEFAULT_MEMORY_COLLECTION) if usual else self
+        with target._must_exist("memory", "remember something there first"):
+            return target.open_memory(user, create=False)
+
+    def _options(self, create: bool) -> dict[str, Any]:
+        key = self.api_key if self.remote else None  # a folder takes none
+        return {"dense": self.model, "language": self.language, "create": create, "api_key": key}
 
     @contextmanager
-    def _must_exist(self, what: str, collection: str, remedy: str) -> Iterator[None]:
+    def _must_exist(self, what: str, remedy: str) -> Iterator[None]:
         fix = f"{remedy}, or name another with --location or --collection"
-        folder = self.folder
-        if folder is not None and self.location != ":memory:" and not (folder.is_dir() and any(folder.iterdir())):
+        if self.folder is not None and not (self.folder.is_dir() and any(self.folder.iterdir())):
             raise CollectionNotFound(f"there is no {what} at {self.location}: {fix}")
         try:
             yield
         except CollectionNotFound as error:
-            raise CollectionNotFound(f"there is no collection {collection} at {self.location}: {fix}") from error
+            raise CollectionNotFound(f"there is no collection {self.collection} at {self.location}: {fix}") from error

@@ -7,7 +7,6 @@ weights.
 
 from __future__ import annotations
 
-import math
 import re
 import zlib
 from collections import Counter
@@ -125,12 +124,9 @@ class BM25:
         k1, b, avg_len = self._settings["k1"], self._settings["b"], self._settings["avg_len"]
         norm = k1 * (float(counts.sum()) / avg_len) ** b
         pairs, repeats = self._pairs(text)
-        weights = counts * (k1 + 1) / (counts + norm) + self._settings["delta"]
-        return Sparse(
-            [*indices, *pairs],
-            [*weights.tolist(), *(repeats * (k1 + 1) / (repeats + norm)).tolist()],
-            len(indices),
-        )
+        word_weights = counts * (k1 + 1) / (counts + norm) + self._settings["delta"]
+        pair_weights = repeats * (k1 + 1) / (repeats + norm)
+        return Sparse([*indices, *pairs], [*word_weights.tolist(), *pair_weights.tolist()], len(indices))
 
     def _counts(self, text: str) -> tuple[list[int], Any]:
         """Token ids, ascending, and how often each occurs."""
@@ -191,19 +187,12 @@ def _written_words(query: str) -> list[str]:
 
 
 def _make_tokeniser(settings: dict[str, Any]) -> Bm25:
-    language = settings["language"]
-    stopwords = settings["stopwords"]
+    language, folding = settings["language"], settings["fold_accents"]
+    stopwords = None if settings["stopwords"] is None else StopwordsSet(custom=set(settings["stopwords"]))
+    kind = TokenizerType.Multilingual if language in _LANGUAGES_WITHOUT_SPACES else None
+    wanted: dict[str, Any] = {"ascii_folding": folding, "stopwords": stopwords, "tokenizer": kind}
     try:
-        return Bm25(
-            Bm25Config(
-                k=_TOKENISER_K,
-                b=0.0,
-                language=language,
-                ascii_folding=settings["fold_accents"],
-                stopwords=None if stopwords is None else StopwordsSet(custom=set(stopwords)),
-                tokenizer=TokenizerType.Multilingual if language in _LANGUAGES_WITHOUT_SPACES else None,
-            )
-        )
+        return Bm25(Bm25Config(k=_TOKENISER_K, b=0.0, language=language, **wanted))
     except ValueError as error:
         raise ConfigError(
             f"language {language!r} is not known: use an English name such as english, portuguese, spanish, "
@@ -220,6 +209,4 @@ def _check_stopwords(stopwords: Sequence[str]) -> list[str]:
 def _check_range(name: str, value: float, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ConfigError(f"{name} must be between {low:g} and {high:g}, got {value!r}")
-    if not math.isfinite(value):
-        raise ConfigError(f"{name} must be finite, got {value!r}")
     return float(value)

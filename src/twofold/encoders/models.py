@@ -42,13 +42,12 @@ _BGE_PREFIX = "Represent this sentence for searching relevant passages: "
 _PREFIXES = (
     ("-e5-", ("query: ", "passage: ")),
     ("nomic-embed-text", ("search_query: ", "search_document: ")),
-    ("bge-small-en", (_BGE_PREFIX, "")),
-    ("bge-base-en", (_BGE_PREFIX, "")),
-    ("bge-large-en", (_BGE_PREFIX, "")),
-    ("mxbai-embed-large", (_BGE_PREFIX, "")),
-    ("snowflake-arctic-embed", (_BGE_PREFIX, "")),
+    *((f"bge-{size}-en", (_BGE_PREFIX, "")) for size in ("small", "base", "large")),
+    *((family, (_BGE_PREFIX, "")) for family in ("mxbai-embed-large", "snowflake-arctic-embed")),
 )
 
+_DENSE_METHODS = (("embed_documents", "embed_query"), ("get_text_embedding_batch", "get_query_embedding"))
+"""How LangChain and LlamaIndex call the two ways to embed; awaited, both have an `a` in front."""
 _SPARSE_METHODS = ("embed_documents", "embed_query", "matched_words")
 
 
@@ -63,9 +62,11 @@ def resolve_dense(model: Any) -> DenseEncoder:
         return model
     if isinstance(model, str):
         return dense_by_name(model)
-    for methods, adapt in _ADAPTERS:
-        if all(callable(getattr(model, method, None)) for method in methods):
-            return adapt(model)
+    for methods in _DENSE_METHODS:
+        if _has(model, *methods):
+            return _adapt(model, *methods)
+    if _has(model, "passage_embed", "query_embed"):
+        return from_fastembed(model, str(getattr(model, "model_name", _name_of(model))))
     raise ConfigError(
         f"dense= got a {type(model).__name__}: give a model name, a LangChain or LlamaIndex embedding, a fastembed "
         "TextEmbedding, or any object with embed_documents(texts) and embed_query(text)"
@@ -91,22 +92,18 @@ def bundled_dense() -> DenseEncoder:
         by_name=True,
         languages=frozenset({"english"}),
         background=0.2,
-        embed_documents=_embed_bundled_documents,
-        embed_query=_embed_bundled_query,
+        embed_documents=_embed_bundled,
+        embed_query=lambda text: _embed_bundled([text])[0],
     )
 
 
-def _embed_bundled_documents(texts: Sequence[str]) -> Vectors:
+def _embed_bundled(texts: Sequence[str]) -> Vectors:
     """One by one: the 8-bit model scales its numbers by the batch, so a text's vector would depend on its neighbours.
 
     On a CPU that is as quick as any batch, since nothing is padded.
     """
     vectors = list(_bundled_model().embed(texts, batch_size=1))
     return np.asarray(vectors, dtype=np.float32).reshape(len(texts), BUNDLED_DIM)
-
-
-def _embed_bundled_query(text: str) -> Vectors:
-    return np.asarray(next(iter(_bundled_model().embed([text]))), dtype=np.float32)
 
 
 def _bundled_model() -> TextEmbedding:
@@ -148,7 +145,7 @@ def dense_by_name(name: str) -> DenseEncoder:
 
 def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
     """A `TextEmbedding` as an encoder; queries and passages get the words in front that the model was trained with."""
-    query, passage = _prefixes(name)
+    query, passage = next((prefixes for family, prefixes in _PREFIXES if family in name.lower()), ("", ""))
     return DenseEncoder(
         name=name,
         dim=dim,
@@ -158,42 +155,18 @@ def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, b
     )
 
 
-def _prefixes(name: str) -> tuple[str, str]:
-    for family, prefixes in _PREFIXES:
-        if family in name.lower():
-            return prefixes
-    return "", ""
+def _has(model: Any, *methods: str) -> bool:
+    return all(callable(getattr(model, method, None)) for method in methods)
 
 
-def _adapt_langchain(model: Any) -> DenseEncoder:
+def _adapt(model: Any, documents: str, query: str) -> DenseEncoder:
     return DenseEncoder(
         name=_name_of(model),
-        embed_documents=lambda texts: model.embed_documents(list(texts)),
-        embed_query=model.embed_query,
-        aembed_documents=_coroutine(model, "aembed_documents", list),
-        aembed_query=_coroutine(model, "aembed_query", str),
+        embed_documents=lambda texts: getattr(model, documents)(list(texts)),
+        embed_query=getattr(model, query),
+        aembed_documents=_coroutine(model, f"a{documents}", list),
+        aembed_query=_coroutine(model, f"a{query}", str),
     )
-
-
-def _adapt_llamaindex(model: Any) -> DenseEncoder:
-    return DenseEncoder(
-        name=_name_of(model),
-        embed_documents=lambda texts: model.get_text_embedding_batch(list(texts)),
-        embed_query=model.get_query_embedding,
-        aembed_documents=_coroutine(model, "aget_text_embedding_batch", list),
-        aembed_query=_coroutine(model, "aget_query_embedding", str),
-    )
-
-
-def _adapt_fastembed(model: Any) -> DenseEncoder:
-    return from_fastembed(model, str(getattr(model, "model_name", _name_of(model))))
-
-
-_ADAPTERS: tuple[tuple[tuple[str, ...], Callable[[Any], DenseEncoder]], ...] = (
-    (("embed_documents", "embed_query"), _adapt_langchain),
-    (("get_text_embedding_batch", "get_query_embedding"), _adapt_llamaindex),
-    (("passage_embed", "query_embed"), _adapt_fastembed),
-)
 
 
 def _coroutine(model: Any, method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]] | None:
@@ -221,7 +194,7 @@ def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
         raise ConfigError("language= is for the built-in BM25: give either sparse= or language=")
     if isinstance(model, str):
         return sparse_by_name(model)
-    if all(callable(getattr(model, method, None)) for method in _SPARSE_METHODS):
+    if _has(model, *_SPARSE_METHODS):
         encoder: SparseEncoder = model
         return encoder
     raise ConfigError(

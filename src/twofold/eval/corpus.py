@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -40,10 +40,16 @@ def bm25_settings() -> tuple[str, ...]:
 
 
 def memory_store_settings() -> tuple[str, ...]:
-    """The settings of a memory that decide what is stored, or what is read once."""
+    """The settings of a memory that decide what is stored, or what is read once: those of BM25 and its own."""
     from twofold.memory.config import SETTLED
 
-    return SETTLED
+    return (*bm25_settings(), *SETTLED)
+
+
+def _split(values: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of these names, and the others."""
+    named = {name: value for name, value in values.items() if name in names}
+    return named, {name: value for name, value in values.items() if name not in names}
 
 
 class _Corpus(Generic[Store]):
@@ -109,8 +115,8 @@ class CorpusIndex(_Corpus["HybridIndex"]):
 
     def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
         """Search with these settings."""
-        bm25 = {name: settings.pop(name) for name in bm25_settings() if name in settings}
-        return self._store(bm25).search(query, k, **settings)
+        stored, asked = _split(settings, bm25_settings())
+        return self._store(stored).search(query, k, **asked)
 
     def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> HybridIndex:
         from twofold import BM25, HybridIndex  # the engine is loaded when it is needed: errors before that come at once
@@ -133,28 +139,23 @@ class CorpusMemory(_Corpus["Memory"]):
         """Recall with these settings. The hits have the ids of the documents."""
         from twofold import Memory
 
-        taken = inspect.signature(Memory.recall).parameters
-        arguments = {name: settings.pop(name) for name in list(settings) if name in taken}
-        result = self._with_settings(settings).recall(query, k, **{"touch": False, **arguments})
+        taken, settings = _split(settings, inspect.signature(Memory.recall).parameters)
+        stored, changed = _split(settings, memory_store_settings())
+        memory = self._store(stored)
+        if changed:
+            key = repr(sorted(settings.items()))
+            if key not in self._views:
+                self._views[key] = memory.with_settings(**changed)
+            memory = self._views[key]
+        result = memory.recall(query, k, **{"touch": False, **taken})
         hits = [replace(hit, id=identity) for hit in result for identity in self._document_ids[hit.id]]
         return replace(result, hits=tuple(hits))
-
-    def _with_settings(self, settings: Mapping[str, Any]) -> Memory:
-        """The memory that recalls with these settings, made once for each combination."""
-        key = repr(sorted(settings.items()))
-        if key not in self._views:
-            deciding = (*bm25_settings(), *memory_store_settings())
-            memory = self._store({name: value for name, value in settings.items() if name in deciding})
-            rest = {name: value for name, value in settings.items() if name not in deciding}
-            self._views[key] = memory.with_settings(**rest) if rest else memory
-        return self._views[key]
 
     def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> Memory:
         from twofold import BM25, Memory, MemoryConfig
 
-        bm25 = {name: value for name, value in settings.items() if name in bm25_settings()}
-        config = MemoryConfig(**{name: value for name, value in settings.items() if name not in bm25})
-        sparse = BM25(self._language, **bm25)
+        bm25, own = _split(settings, bm25_settings())
+        sparse, config = BM25(self._language, **bm25), MemoryConfig(**own)
         memory = Memory.open(":memory:", user=_USER, dense=self._dense, sparse=sparse, config=config)
         ids = memory.remember_many([_memory_fields(document) for document in self._documents], progress=progress)
         # The same text twice is one memory, and stands for both documents.
@@ -168,9 +169,7 @@ def _memory_fields(document: Document) -> dict[str, Any]:
     """A document as `remember_many` takes it: what a memory has fields of its own for is taken from the metadata."""
     from twofold.memory import accepted_by
 
-    names = [name for name in accepted_by("remember") if name != "metadata"]
-    own = {name: document.metadata[name] for name in names if name in document.metadata}
-    rest = {name: value for name, value in document.metadata.items() if name not in own}
+    own, rest = _split(document.metadata, set(accepted_by("remember")) - {"metadata"})
     return {"text": document.text, **own, "metadata": rest}
 
 

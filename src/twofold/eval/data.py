@@ -16,7 +16,7 @@ import csv
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,13 @@ def load(path: str | Path, *, same: str | None = None, split: str | None = None)
         data = _read_pairs(place)
     else:
         raise EvaluationError(f"{path} does not exist: give a folder with corpus.jsonl, or a .jsonl or .csv file")
-    return data if same is None else replace(data, questions=tuple(_limited(q, same) for q in data.questions))
-
-
-def _limited(question: Question, name: str) -> Question:
-    if name not in question.metadata:
-        raise EvaluationError(f"question {question.id} has no metadata field {name!r} to limit its search by")
-    return replace(question, filter={**(question.filter or {}), name: question.metadata[name]})
+    if same is None:
+        return data
+    for question in data.questions:
+        if same not in question.metadata:
+            raise EvaluationError(f"question {question.id} has no metadata field {same!r} to limit its search by")
+    limited = (replace(q, filter={**(q.filter or {}), same: q.metadata[same]}) for q in data.questions)
+    return replace(data, questions=tuple(limited))
 
 
 # BEIR-style folders
@@ -103,9 +103,25 @@ def _limited(question: Question, name: str) -> Question:
 def _read_beir(folder: Path, split: str | None) -> Dataset:
     """The judged questions of a folder and all its documents. Questions that nobody judged are left out."""
     judged = _judgements(_qrels_file(folder, split))
-    questions = [_beir_question(row, place, judged) for place, row in _read_objects(folder / "queries.jsonl")]
-    documents = [_beir_document(row, place) for place, row in _read_objects(folder / "corpus.jsonl")]
-    return Dataset(folder.resolve().name, tuple(q for q in questions if q.id in judged), tuple(documents))
+    questions = [
+        Question(row["_id"], row["text"], judged[row["_id"]], None, row["metadata"])
+        for row in _beir_rows(folder / "queries.jsonl")
+        if row["_id"] in judged
+    ]
+    documents = [
+        Document("\n".join(filter(None, (row.get("title"), row["text"]))), row["_id"], row["metadata"])
+        for row in _beir_rows(folder / "corpus.jsonl")
+    ]
+    return Dataset(folder.resolve().name, tuple(questions), tuple(documents))
+
+
+def _beir_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of queries.jsonl or corpus.jsonl: _id and text as strings, metadata as a mapping."""
+    for place, row in _read_objects(path):
+        for name in ("_id", "text"):
+            if name not in row:
+                raise EvaluationError(f"{place}: no field {name!r}: each line needs _id and text")
+        yield {**row, "_id": str(row["_id"]), "text": str(row["text"]), "metadata": row.get("metadata") or {}}
 
 
 def _qrels_file(folder: Path, split: str | None) -> Path:
@@ -130,28 +146,8 @@ def _judgements(path: Path) -> dict[str, dict[str, float]]:
         if len(cells) != 3:
             raise EvaluationError(f"{place}: expected query-id, corpus-id and score, separated by tabs")
         if cells[0] not in _QRELS_HEADERS:
-            relevance = _grade(cells[2], place)
-            answers = judged[cells[0]]
-            if relevance > 0:
-                answers[cells[1]] = relevance
+            judged[cells[0]].update(_right_answers([cells[1]], [cells[2]], place))
     return judged
-
-
-def _beir_question(row: dict[str, Any], place: str, judged: dict[str, dict[str, float]]) -> Question:
-    identity = _beir_field(row, "_id", place)
-    relevant = judged.get(identity, {})
-    return Question(identity, _beir_field(row, "text", place), relevant, None, row.get("metadata") or {})
-
-
-def _beir_document(row: dict[str, Any], place: str) -> Document:
-    text = "\n".join(part for part in (row.get("title"), _beir_field(row, "text", place)) if part)
-    return Document(text, _beir_field(row, "_id", place), row.get("metadata") or {})
-
-
-def _beir_field(row: dict[str, Any], name: str, place: str) -> str:
-    if name not in row:
-        raise EvaluationError(f"{place}: no field {name!r}: each line needs _id and text")
-    return str(row[name])
 
 
 # Files of pairs
@@ -186,8 +182,7 @@ def _expected(row: dict[str, Any], place: str) -> dict[str, float]:
     grades = relevance if isinstance(relevance, list) else [relevance] * len(ids)
     if len(grades) != len(ids):
         raise EvaluationError(f"{place}: {len(ids)} expected ids but {len(grades)} relevances: give one for each")
-    graded = {str(identity): _grade(value, place) for identity, value in zip(ids, grades, strict=True)}
-    return {identity: value for identity, value in graded.items() if value > 0}
+    return _right_answers(ids, grades, place)
 
 
 # Lines, objects and grades; every error names the line
@@ -229,12 +224,17 @@ def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise EvaluationError(f"{path} can't be read as CSV: {error}") from error
 
 
-def _grade(value: Any, place: str) -> float:
-    """How relevant a document is: 0 for not at all, 1 or more for a right answer."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise EvaluationError(f"{place}: relevance must be a number, got {value!r}") from error
-    if not math.isfinite(number) or 0 < number < 1:
-        raise EvaluationError(f"{place}: relevance must be 0 (not relevant), or 1 or more, got {value!r}: scale it up")
-    return number
+def _right_answers(ids: Sequence[Any], grades: Sequence[Any], place: str) -> dict[str, float]:
+    """The ids whose grade isn't 0, which says that a document is not relevant; 1 or more says how relevant it is."""
+    answers = {}
+    for identity, value in zip(ids, grades, strict=True):
+        try:
+            grade = float(value)
+        except (TypeError, ValueError) as error:
+            raise EvaluationError(f"{place}: relevance must be a number, got {value!r}") from error
+        if not math.isfinite(grade) or 0 < grade < 1:
+            raise EvaluationError(
+                f"{place}: relevance must be 0 (not relevant), or 1 or more, got {value!r}: scale it up"
+            )
+        answers[str(identity)] = grade
+    return {identity: grade for identity, grade in answers.items() if grade > 0}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
@@ -21,29 +21,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
 
 from twofold.errors import EvaluationError
-from twofold.eval.data import Dataset
+from twofold.eval.data import Dataset, Question
 from twofold.eval.running import Sweep
-from twofold.eval.scoring import (
-    Answer,
-    Change,
-    Comparison,
-    Found,
-    Run,
-    common_k,
-    compare_to_first,
-    describe,
-    floor_matters,
-    label,
-)
+from twofold.eval.scoring import Answer, Comparison, Found, Run, common_k, compare_to_first, describe, label
+from twofold.ranking.fusion import is_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TextOf: TypeAlias = Callable[[str], str | None]
-_POINTS_PER_INCH = 72
-_PLOT_SIZE = (576.0, 324.0)
-_PAGE_SIZE = (860.0, 340.0)
-"""Width and height of a chart in points, in a file and on the page."""
+Sides: TypeAlias = tuple[tuple[str, Answer], ...]
+"""What each of some runs, by its name, answered to one question."""
+_PLOT_SIZE = (8.0, 4.5)
+_PAGE_SIZE = (860 / 72, 340 / 72)
+"""Width and height of a chart in inches, in a file and on the page."""
 _MAX_TICKS = 14
 _MAX_LEGEND_LINES = 16
 _LEGEND_LETTERS = 24
@@ -53,7 +44,7 @@ _COLOURS = 8
 _SHOWN_QUESTIONS = 10
 _SHOWN_HITS = 5
 _SHOWN_LETTERS = 260
-_NONE = '<p class="soft">None.</p>'
+_NOTHING = '<p class="soft">nothing</p>'
 
 
 # Charts
@@ -74,37 +65,20 @@ class Chart:
 
 def chart_of(result: Sweep | Sequence[Run], metric: str = "ndcg") -> Chart:
     """Every metric over the runs or the one parameter; with several parameters, one metric and a line for the rest."""
-    if isinstance(result, Sweep):
-        wide = [name for name, values in result.parameters.items() if len(values) > 1]
-        numeric = [name for name in wide if all(_is_number(value) for value in result.parameters[name])]
-        if numeric:
-            return _over(result, numeric[0], metric, alone=len(wide) == 1)
-    runs = result.runs if isinstance(result, Sweep) else tuple(result)
-    names = tuple(run.name for run in runs)
-    return Chart("", "", tuple(map(float, range(len(names)))), names, _metrics(runs), joined=False)
-
-
-def _over(sweep: Sweep, name: str, metric: str, *, alone: bool) -> Chart:
-    values = tuple(sorted(set(sweep.parameters[name])))
-    k = common_k(sweep.runs)
-    if alone:
-        in_order = [run for _, run in sorted(zip(sweep.parameters[name], sweep.runs, strict=True), key=lambda p: p[0])]
-        series = _metrics(in_order)
-    else:
-        series = _lines(sweep, name, values, metric)
-    ticks = tuple(f"{value:g}" for value in values)
-    return Chart(name, "" if alone else label(metric, k), tuple(map(float, values)), ticks, series, joined=True)
-
-
-def _lines(sweep: Sweep, name: str, values: tuple[Any, ...], metric: str) -> dict[str, tuple[float, ...]]:
-    """One line for each combination of the other parameters."""
-    lines: dict[str, dict[Any, float]] = {}
-    for run in sweep.runs:
-        own = {other: _value(run, other) for other in sweep.parameters}
-        x = own.pop(name)
-        rest = {other: value for other, value in own.items() if len(sweep.parameters[other]) > 1}
-        lines.setdefault(describe(rest), {})[x] = run[metric]
-    return {line: tuple(points[value] for value in values) for line, points in lines.items()}
+    runs, parameters = (result.runs, result.parameters) if isinstance(result, Sweep) else (tuple(result), {})
+    varied = [name for name, values in parameters.items() if len(values) > 1]
+    x = next((name for name in varied if all(map(is_number, parameters[name]))), None)
+    if x is None:
+        names = tuple(run.name for run in runs)
+        return Chart("", "", tuple(map(float, range(len(runs)))), names, _metrics(runs), joined=False)
+    values, others = sorted(parameters[x]), [name for name in varied if name != x]
+    in_order = sorted(runs, key=lambda run: _value(run, x))
+    series: dict[str, tuple[float, ...]] = {} if others else _metrics(in_order)
+    for run in in_order if others else ():
+        line = describe({name: _value(run, name) for name in others})
+        series[line] = (*series.get(line, ()), run[metric])
+    y = label(metric, common_k(runs)) if others else ""
+    return Chart(x, y, tuple(map(float, values)), tuple(f"{value:g}" for value in values), series, joined=True)
 
 
 def _value(run: Run, name: str) -> Any:
@@ -117,10 +91,6 @@ def _metrics(runs: Sequence[Run]) -> dict[str, tuple[float, ...]]:
     for metric in runs[0].scores:
         lines.setdefault(tuple(run[metric] for run in runs), []).append(label(metric, common_k(runs)))
     return {", ".join(names): values for values, names in lines.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def plot(result: Sweep | Sequence[Run], path: str | Path, metric: str = "ndcg") -> Path:
@@ -139,8 +109,7 @@ def _draw(chart: Chart, size: tuple[float, float]) -> Figure:
         from matplotlib.figure import Figure  # without pyplot: no window, no global state
     except ImportError as error:
         raise EvaluationError("plots need matplotlib: pip install 'twofold[eval]'") from error
-    width, height = (length / _POINTS_PER_INCH for length in size)
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    figure = Figure(figsize=size, layout="constrained", dpi=150)
     axes = figure.add_subplot()
     for number, values in enumerate(chart.series.values()):
         axes.plot(chart.places, values, "o-" if chart.joined else "o", markersize=5, gid=f"series-{number}")
@@ -210,6 +179,72 @@ def _colour(root: ElementTree.Element, identity: str, number: int, tooltips: Seq
             ElementTree.SubElement(point, "title").text = tooltips[position]
 
 
+# Tables of figures, for the page and for a terminal
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands at one place of a table."""
+
+    text: str
+    kind: str = ""
+    """ "best", "good", "bad" or "soft", where it is to be told apart."""
+    detail: str = ""
+    """What stands beside the text where there is room for it."""
+    share: float | None = None
+    """How much of the cell a bar fills, from 0 to 1."""
+
+
+Figures: TypeAlias = tuple[list[str], list[list[Cell]]]
+"""The heads of a table and its rows."""
+
+
+def runs_table(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Figures:
+    """One row a run: metrics, the difference to the first, what got nothing, latency."""
+    columns = {"run": [Cell(run.name) for run in runs]}
+    for metric in runs[0].scores:
+        columns[label(metric, common_k(runs))] = _figures([run[metric] for run in runs])
+    if comparisons:
+        columns["difference (95 %)"] = [Cell("baseline", "soft"), *map(_difference, comparisons)]
+        chances = ["<0.001" if one.p < 0.001 else f"{one.p:.3f}" for one in comparisons]
+        columns["p"] = [Cell("", "soft"), *map(Cell, chances)]
+    # What a floor gains and what it costs, where there is something to see.
+    gained = any(run.answered_nothing is not None for run in runs)
+    if gained:
+        columns["right nothing"] = [_share(run.answered_nothing) for run in runs]
+    if gained or any(run.unanswered for run in runs):
+        columns["unanswered"] = [_share(run.unanswered) for run in runs]
+    for percentile in (50, 95):
+        columns[f"p{percentile} ms"] = [Cell(f"{run.latency(percentile):.1f}") for run in runs]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def parts_table(runs: Sequence[Run], name: str, metric: str) -> Figures:
+    """One row for each value of a metadata field of the questions: one metric of every run."""
+    parts = [run.by(name) for run in runs]
+    rows = [
+        [Cell(value or "–"), Cell(str(len(first.answers))), *_figures([part[value][metric] for part in parts])]
+        for value, first in parts[0].items()
+    ]
+    return [name, "questions", *(run.name for run in runs)], rows
+
+
+def _figures(values: Sequence[float]) -> list[Cell]:
+    """Figures to be compared with each other. Some metrics count: of those the best fills the cell."""
+    best = max(values)
+    cells = [Cell(f"{value:.3f}", "best" if value == best else "", share=value / max(best, 1.0)) for value in values]
+    return [Cell("–") if math.isnan(value) else cell for value, cell in zip(values, cells, strict=True)]
+
+
+def _share(value: float | None) -> Cell:
+    return Cell("–" if value is None else f"{value:.0%}")
+
+
+def _difference(comparison: Comparison) -> Cell:
+    kind = "" if not comparison.significant else "good" if comparison.difference > 0 else "bad"
+    return Cell(f"{comparison.difference:+.3f}", kind, f"{comparison.low:+.3f} to {comparison.high:+.3f}")
+
+
 # The page: its sections, in order
 
 
@@ -237,211 +272,119 @@ def write_report(
     runs = list(result.runs if isinstance(result, Sweep) else result)
     if baseline is not None and baseline not in runs:
         runs.insert(0, baseline)
-    page = _Page(data, runs, metric, by, _texts(data, text_of))
+    best = max(runs, key=lambda run: -1.0 if math.isnan(run[metric]) else run[metric])
+    known = {document.id: document.text for document in data.documents}
+
+    def text(identity: str) -> str | None:
+        return known.get(identity) or (text_of(identity) if text_of else None)
+
+    comparisons = compare_to_first(runs, metric)
+    sections = [
+        *_overview(runs, comparisons, chart_of(result, metric), metric, by),
+        *_questions(best, comparisons, metric, text),
+    ]
+    body = "\n".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections)
+    template = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8"))
+    page = template.substitute(name=escape(data.name), sections=f"{_head(data, best, metric)}\n{body}")
     try:
-        Path(path).write_text(page.html(chart_of(result, metric)), "utf-8")
+        Path(path).write_text(page, "utf-8")
     except OSError as error:
         raise EvaluationError(f"the report can't be written to {path}: {error.strerror}") from error
     return Path(path)
 
 
-def _texts(data: Dataset, text_of: TextOf | None) -> TextOf:
-    known = {document.id: document.text for document in data.documents}
-    return lambda identity: known.get(identity) or (text_of(identity) if text_of else None)
+def _head(data: Dataset, best: Run, metric: str) -> str:
+    facts = [f"{len(data.questions):,} questions", *([f"{len(data.documents):,} documents"] if data.documents else [])]
+    facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    figures = [(f"{value:.3f}", label(name, best.k)) for name, value in best.metrics.items()]
+    figures.append((f"{best.latency():.1f} ms", "median time a question"))
+    cards = "".join(f'<div class="card"><b>{figure}</b><span>{name}</span></div>' for figure, name in figures)
+    return (
+        f'<h1>{escape(data.name)}</h1><p class="soft">{" · ".join(facts)}</p>\n'
+        f'<p>Best by {label(metric)}: <b>{escape(best.name)}</b></p><div class="cards">{cards}</div>'
+    )
 
 
-class _Page:
-    """All that a report says about some runs; the first is the baseline."""
-
-    def __init__(self, data: Dataset, runs: Sequence[Run], metric: str, by: str | None, text_of: TextOf) -> None:
-        self._data, self._runs, self._metric, self._by, self._text_of = data, runs, metric, by, text_of
-        self._comparisons = compare_to_first(runs, metric)
-        self._best = max(runs, key=lambda run: -1.0 if math.isnan(run[metric]) else run[metric])
-
-    def html(self, chart: Chart) -> str:
-        """The whole file."""
-        sections = [self._head(), self._cards(), self._table(), self._chart(chart), self._parts()]
-        sections += [self._differences(), self._missed(), self._wrongly_answered()]
-        template = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8"))
-        return template.substitute(name=escape(self._data.name), sections="\n".join(filter(None, sections)))
-
-    def _head(self) -> str:
-        facts = [f"{len(self._data.questions):,} questions"]
-        facts += [f"{len(self._data.documents):,} documents"] if self._data.documents else []
-        facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
-        return f'<h1>{escape(self._data.name)}</h1><p class="soft">{" · ".join(facts)}</p>'
-
-    def _cards(self) -> str:
-        best = self._best
-        figures = [(f"{value:.3f}", label(metric, best.k)) for metric, value in best.metrics.items()]
-        figures.append((f"{best.latency():.1f} ms", "median time a question"))
-        cards = "".join(f'<div class="card"><b>{figure}</b><span>{name}</span></div>' for figure, name in figures)
-        return f'<p>Best by {label(self._metric)}: <b>{escape(best.name)}</b></p><div class="cards">{cards}</div>'
-
-    def _table(self) -> str:
-        reasons = [(run.name, reason) for run in self._runs for reason in run.degraded]
-        notes = "".join(f'<p class="bad">{escape(name)}: {escape(reason)}</p>' for name, reason in reasons)
-        return f"<h2>Runs</h2>{_runs_table(self._runs, self._comparisons)}{notes}"
-
-    def _chart(self, chart: Chart) -> str:
-        if len(chart.places) < 2:
-            return ""
+def _overview(
+    runs: Sequence[Run], comparisons: Sequence[Comparison], chart: Chart, metric: str, by: str | None
+) -> Iterator[tuple[str, str]]:
+    """The titles and contents of the sections with figures."""
+    reasons = [(run.name, reason) for run in runs for reason in run.degraded]
+    notes = "".join(f'<p class="bad">{escape(name)}: {escape(reason)}</p>' for name, reason in reasons)
+    yield "Runs", _table(*runs_table(runs, comparisons)) + notes
+    if len(chart.places) > 1:
         title = f"{chart.y or 'Metrics'} over {chart.x}" if chart.x else "Side by side"
-        return f"<h2>{escape(title)}</h2><figure>{_inline_svg(chart)}</figure>"
-
-    def _parts(self) -> str:
-        if self._by is None:
-            return ""
-        title = f"{label(self._metric, common_k(self._runs))} by {self._by}"
-        return f"<h2>{escape(title)}</h2>{_parts_table(self._runs, self._by, self._metric)}"
-
-    def _differences(self) -> str:
-        """The best run against the baseline; where the baseline is the best, the next best against it."""
-        chosen = max(self._comparisons, key=lambda one: one.difference, default=None)
-        if chosen is None:
-            return ""
-        wins = _changes("Better", chosen.wins, chosen, self._text_of)
-        losses = _changes("Worse", chosen.losses, chosen, self._text_of)
-        title = f"{chosen.challenger.name} against {chosen.baseline.name}, question by question"
-        return f"<h2>{escape(title)}</h2>{wins}{losses}"
-
-    def _missed(self) -> str:
-        """The questions where the best run found nothing right."""
-        scores = zip(self._best.answers, self._best.scores[self._metric], strict=True)
-        missed = [answer for answer, score in scores if score == 0]
-        return f"<h2>Not found by {escape(self._best.name)}</h2>{_listed(missed, self._text_of)}"
-
-    def _wrongly_answered(self) -> str:
-        """The questions whose right answer is nothing, and which got hits."""
-        if self._best.answered_nothing is None:
-            return ""
-        wrong = [answer for answer in self._best.answers if answer.question.expects_nothing and answer.found]
-        title = f"Answered by {self._best.name} where nothing is right"
-        return f"<h2>{escape(title)}</h2>{_listed(wrong, self._text_of)}"
+        yield title, f"<figure>{_inline_svg(chart)}</figure>"
+    if by is not None:
+        yield f"{label(metric, common_k(runs))} by {by}", _table(*parts_table(runs, by, metric))
 
 
-# Tables of figures
+def _questions(best: Run, comparisons: Sequence[Comparison], metric: str, text_of: TextOf) -> Iterator[tuple[str, str]]:
+    """The titles and contents of the sections with single questions: what got better or worse, what nobody found."""
+    if comparisons:
+        # The best run against the baseline; where the baseline is the best, the next best against it.
+        chosen = max(comparisons, key=lambda one: one.difference)
+        before, after = chosen.baseline.name, chosen.challenger.name
+        content = ""
+        for title, changes in (("Better", chosen.wins), ("Worse", chosen.losses)):
+            sides = [(((before, change.before), (after, change.after)), change.difference) for change in changes]
+            content += f"<h3>{title}{f' ({len(changes)})' if changes else ''}</h3>{_listed(sides, text_of)}"
+        yield f"{after} against {before}, question by question", content
+    missed = [answer for answer, score in zip(best.answers, best.scores[metric], strict=True) if score == 0]
+    yield f"Not found by {best.name}", _listed([((("found", answer),), None) for answer in missed], text_of)
+    if best.answered_nothing is not None:
+        wrong = [answer for answer in best.answers if answer.question.expects_nothing and answer.found]
+        title = f"Answered by {best.name} where nothing is right"
+        yield title, _listed([((("found", answer),), None) for answer in wrong], text_of)
 
 
-def _runs_table(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> str:
-    """One row a run: metrics, the difference to the first, what got nothing, latency."""
-    metrics = list(runs[0].scores)
-    nothing = floor_matters(runs)
-    heads = ["run", *(label(metric, common_k(runs)) for metric in metrics)]
-    heads += ["difference (95 %)", "p"] if comparisons else []
-    heads += ["right nothing", "unanswered"] if nothing else []
-    heads += ["p50 ms", "p95 ms"]
-    best = {metric: max(run[metric] for run in runs) for metric in metrics}
-    rows = [
-        [f"<td>{escape(run.name)}</td>"]
-        + [_figure(run[metric], best[metric]) for metric in metrics]
-        + (_difference(compared) if comparisons else [])
-        + ([_cell(_share(run.answered_nothing)), _cell(_share(run.unanswered))] if nothing else [])
-        + [_cell(f"{run.latency(50):.1f}"), _cell(f"{run.latency(95):.1f}")]
-        for run, compared in zip(runs, [None, *comparisons] if comparisons else [None] * len(runs), strict=True)
-    ]
-    return _table(heads, rows)
-
-
-def _parts_table(runs: Sequence[Run], name: str, metric: str) -> str:
-    """One row for each value of a metadata field: one metric of every run."""
-    parts = [run.by(name) for run in runs]
-    rows = []
-    for value, first in parts[0].items():
-        figures = [part[value][metric] for part in parts]
-        cells = [_figure(figure, max(figures)) for figure in figures]
-        rows.append([f"<td>{escape(value) or '–'}</td>", _cell(str(len(first.answers))), *cells])
-    return _table([name, "questions", *(run.name for run in runs)], rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     """A table that scrolls by itself where it is too wide."""
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, cells))}</tr>" for cells in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _figure(value: float, best: float) -> str:
-    if math.isnan(value):
-        return _cell("–")
-    kind = "bar best" if value == best else "bar"
-    share = value / max(best, 1.0)  # some metrics count: of those the best fills the cell
-    return f'<td class="{kind}" style="--share:{share:.1%}">{value:.3f}</td>'
+def _cell(cell: Cell) -> str:
+    kind = f' class="{cell.kind}"' if cell.kind else ""
+    bar = "" if cell.share is None else f' style="--share:{cell.share:.1%}"'
+    detail = f'<span class="soft"> ({cell.detail})</span>' if cell.detail else ""
+    return f"<td{kind}{bar}>{escape(cell.text)}{detail}</td>"
 
 
-def _difference(comparison: Comparison | None) -> list[str]:
-    if comparison is None:
-        return ['<td class="soft">baseline</td>', "<td></td>"]
-    kind = "" if not comparison.significant else "good" if comparison.difference > 0 else "bad"
-    span = f'<span class="soft"> ({comparison.low:+.3f} to {comparison.high:+.3f})</span>'
-    chance = "&lt; 0.001" if comparison.p < 0.001 else f"{comparison.p:.3f}"
-    return [f'<td><span class="{kind}">{comparison.difference:+.3f}</span>{span}</td>', _cell(chance)]
+def _listed(entries: Sequence[tuple[Sides, float | None]], text_of: TextOf) -> str:
+    """Questions, each with what was found by whom; the first one is open where a difference is shown."""
+    if not entries:
+        return '<p class="soft">None.</p>'
+    more = len(entries) - _SHOWN_QUESTIONS
+    shown = [_details(*entry, text_of, opened=not place) for place, entry in enumerate(entries[:_SHOWN_QUESTIONS])]
+    return "".join(shown) + (f'<p class="soft">and {more} more</p>' if more > 0 else "")
 
 
-def _cell(text: str) -> str:
-    return f"<td>{text}</td>"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
-
-
-# Single questions: what got better, what got worse, what nobody found
-
-
-def _changes(title: str, changes: Sequence[Change], comparison: Comparison, text_of: TextOf) -> str:
-    """Questions with the hits of both runs side by side, the first one open."""
-    if not changes:
-        return f"<h3>{escape(title)}</h3>{_NONE}"
-    names = (comparison.baseline.name, comparison.challenger.name)
-    items = [_change(change, names, text_of, opened=i == 0) for i, change in enumerate(changes[:_SHOWN_QUESTIONS])]
-    return f"<h3>{escape(title)} ({len(changes)})</h3>{''.join(items)}{_more(len(changes))}"
-
-
-def _change(change: Change, names: tuple[str, str], text_of: TextOf, *, opened: bool) -> str:
-    kind = "good" if change.difference > 0 else "bad"
-    sides = "".join(
-        f"<div><h4>{escape(name)}</h4>{_hits(answer, text_of)}</div>"
-        for name, answer in zip(names, (change.before, change.after), strict=True)
+def _details(sides: Sides, difference: float | None, text_of: TextOf, *, opened: bool) -> str:
+    """One question: the hits of each side, and the right answers that are not among them."""
+    question = sides[0][1].question
+    columns = "".join(
+        f"<div><h4>{escape(name)}</h4>{_hits(answer.found, question, text_of) or _NOTHING}</div>"
+        for name, answer in sides
     )
-    seen = change.before.ids[:_SHOWN_HITS] + change.after.ids[:_SHOWN_HITS]
-    unseen = [identity for identity in change.question.relevant if identity not in seen]
+    seen = {identity for _, answer in sides for identity in answer.ids[:_SHOWN_HITS]}
+    unseen = _hits([Found(identity) for identity in question.relevant if identity not in seen], question, text_of)
+    expected = f'<div class="expected"><h4>right answers not shown above</h4>{unseen}</div>' if unseen else ""
+    kind = "good" if (difference or 0) > 0 else "bad"
+    change = "" if difference is None else f'<span class="change {kind}">{difference:+.2f}</span>'
     return (
-        f"<details{' open' if opened else ''}><summary><span>{escape(change.question.text)}</span>"
-        f'<span class="change {kind}">{change.difference:+.2f}</span></summary>'
-        f'<div class="sides">{sides}</div>{_expected(unseen, text_of)}</details>'
+        f"<details{' open' if opened and change else ''}>"
+        f"<summary><span>{escape(question.text)}</span>{change}</summary>"
+        f'<div class="{"sides" if len(sides) > 1 else "expected"}">{columns}</div>{expected}</details>'
     )
 
 
-def _listed(answers: Sequence[Answer], text_of: TextOf) -> str:
-    """Questions with what was found, and the right answers that are not among it."""
-    if not answers:
-        return _NONE
-    items = [
-        f"<details><summary><span>{escape(answer.question.text)}</span></summary>"
-        f'<div class="expected"><h4>found</h4>{_hits(answer, text_of)}</div>'
-        f"{_expected(answer.question.relevant, text_of)}</details>"
-        for answer in answers[:_SHOWN_QUESTIONS]
-    ]
-    return "".join(items) + _more(len(answers))
-
-
-def _expected(ids: Iterable[str], text_of: TextOf) -> str:
-    items = "".join(_item(Found(identity), text_of, right=True) for identity in list(ids)[:_SHOWN_HITS])
-    return f'<div class="expected"><h4>right answers not shown above</h4><ol>{items}</ol></div>' if items else ""
-
-
-def _hits(answer: Answer, text_of: TextOf) -> str:
-    right = answer.question.relevant
-    items = "".join(_item(hit, text_of, right=hit.id in right) for hit in answer.found[:_SHOWN_HITS])
-    return f"<ol>{items}</ol>" if items else '<p class="soft">nothing</p>'
-
-
-def _item(hit: Found, text_of: TextOf, *, right: bool) -> str:
-    text = " ".join((hit.text or text_of(hit.id) or "").split())
-    short = text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS].rsplit(' ', 1)[0]} …"
-    return f'<li class="{"right" if right else ""}">{escape(short)} <span class="id">{escape(hit.id)}</span></li>'
-
-
-def _more(count: int) -> str:
-    return f'<p class="soft">and {count - _SHOWN_QUESTIONS} more</p>' if count > _SHOWN_QUESTIONS else ""
+def _hits(hits: Sequence[Found], question: Question, text_of: TextOf) -> str:
+    items = []
+    for hit in hits[:_SHOWN_HITS]:
+        text = " ".join((hit.text or text_of(hit.id) or "").split())
+        short = text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS].rsplit(' ', 1)[0]} …"
+        kind = "right" if hit.id in question.relevant else ""
+        items.append(f'<li class="{kind}">{escape(short)} <span class="id">{escape(hit.id)}</span></li>')
+    return f"<ol>{''.join(items)}</ol>" if items else ""

@@ -63,7 +63,8 @@ def evaluate(
         if progress:
             progress(done, len(data.questions))
     scores = score([q.relevant for q in data.questions], [answer.ids for answer in answers], k, metrics)
-    return Run(name or _name(retriever, parameters), k, tuple(answers), scores, parameters)
+    called: str = getattr(retriever, "__name__", type(retriever).__name__)
+    return Run(name or describe(parameters) or called, k, tuple(answers), scores, parameters)
 
 
 def _answer(retrieve: Callable[[Question], Any], question: Question, k: int, id_of: IdOf | None) -> Answer:
@@ -77,12 +78,6 @@ def _answer(retrieve: Callable[[Question], Any], question: Question, k: int, id_
         raise EvaluationError(f"the retriever failed on question {question.id} ({question.text!r}): {error}") from error
     seconds = time.perf_counter() - began
     return Answer(question, _first_hits(result, k, id_of), seconds, getattr(result, "degraded", None))
-
-
-def _name(retriever: Any, parameters: Mapping[str, Any]) -> str:
-    if parameters:
-        return describe(parameters)
-    return getattr(retriever, "__name__", type(retriever).__name__)
 
 
 @dataclass(frozen=True)
@@ -115,12 +110,21 @@ def sweep(
     asked once before the clock starts, so that the first run doesn't pay for the query vectors that the others find in
     the cache: latencies are without embedding.
     """
-    grid = {name: _different(values) for name, values in grid.items()}
-    combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    # Each value once: asked twice, it would be two runs of one name and two points in one place.
+    values_of = {
+        name: tuple(value for place, value in enumerate(values) if value not in values[:place])
+        for name, values in grid.items()
+    }
+    combinations = [dict(zip(values_of, values, strict=True)) for values in product(*values_of.values())]
     if not combinations:
         raise EvaluationError("there is nothing to sweep: give each parameter at least one value")
-    runs = []
-    for number, combination in enumerate(combinations):
+    runs: list[Run] = []
+
+    def report(done: int, total: int) -> None:
+        if progress:
+            progress(len(runs) * total + done, len(combinations) * total)
+
+    for combination in combinations:
         chosen = {**(parameters or {}), **combination}
         run = evaluate(
             retriever,
@@ -130,23 +134,11 @@ def sweep(
             metrics=metrics,
             parameters=chosen,
             id_of=id_of,
-            warm_up=1 if number else len(data.questions),
-            progress=_within(progress, number, len(combinations)),
+            warm_up=1 if runs else len(data.questions),
+            progress=report,
         )
         runs.append(run)
-    return Sweep({name: tuple(values) for name, values in grid.items()}, tuple(runs))
-
-
-def _different(values: Sequence[Any]) -> list[Any]:
-    """Each value once: asked twice, it would be two runs of one name and two points in one place."""
-    return [value for place, value in enumerate(values) if value not in values[:place]]
-
-
-def _within(progress: Progress | None, number: int, runs: int) -> Progress | None:
-    """The progress of one run as that of all of them."""
-    if progress is None:
-        return None
-    return lambda done, total: progress(number * total + done, runs * total)
+    return Sweep(values_of, tuple(runs))
 
 
 # Any retriever as one function
@@ -220,8 +212,7 @@ def _first_hits(result: Any, k: int, id_of: IdOf | None) -> tuple[Found, ...]:
     if isinstance(result, (str, bytes)) or not isinstance(result, Iterable):
         raise EvaluationError(f"the retriever returned a {type(result).__name__} instead of a list of ids or hits")
     hits: dict[str, Found] = {}
-    for item in result:
-        hit = _hit(item, id_of)
+    for hit in (_hit(item, id_of) for item in result):
         hits.setdefault(hit.id, hit)
         if len(hits) == k:
             break
@@ -234,27 +225,21 @@ def _hit(item: Any, id_of: IdOf | None) -> Found:
     if isinstance(item, (str, int)):
         return Found(str(item))
     item = getattr(item, "node", item)  # LlamaIndex wraps the node with its score
-    return Found(_identity(item, id_of), _text(item))
+    fields = item if isinstance(item, Mapping) else {}
 
+    def read(name: str) -> Any:
+        return fields.get(name) if fields else getattr(item, name, None)
 
-def _identity(item: Any, id_of: IdOf | None) -> str:
+    identity: Any
     if callable(id_of):
-        return str(id_of(item))
-    fields = item if isinstance(item, Mapping) else None
-    if isinstance(id_of, str):
-        metadata = fields.get("metadata", fields) if fields else getattr(item, "metadata", {})
-        value = metadata.get(id_of)
+        identity = id_of(item)
+    elif id_of is not None:
+        identity = (read("metadata") or fields).get(id_of)
     else:
-        value = fields.get("id") if fields else getattr(item, "id", None) or getattr(item, "node_id", None)
-    if value is None:
+        identity = read("node_id") if read("id") is None else read("id")
+    if identity is None:
         raise EvaluationError(
             f"a {type(item).__name__} came back without an id: say with id_of which metadata field holds it, or give a "
             "function"
         )
-    return str(value)
-
-
-def _text(item: Any) -> str:
-    if isinstance(item, Mapping):
-        return str(item.get("text", ""))
-    return str(getattr(item, "text", None) or getattr(item, "page_content", None) or "")
+    return Found(str(identity), str(read("text") or read("page_content") or ""))

@@ -9,8 +9,9 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache, partial
-from itertools import count
+from functools import lru_cache
+from itertools import compress, count
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -171,20 +172,25 @@ class Run:
 
     def where(self, keep: Callable[[Question], bool]) -> Run:
         """The part of the run with the questions that fulfil a condition."""
-        kept = [keep(answer.question) for answer in self.answers]
-        answers = tuple(answer for answer, wanted in zip(self.answers, kept, strict=True) if wanted)
-        return replace(self, answers=answers, scores={metric: scores[kept] for metric, scores in self.scores.items()})
+        return self._part([keep(answer.question) for answer in self.answers])
 
     def by(self, name: str) -> dict[str, Run]:
         """The run in parts, by a metadata field of the questions."""
-        values = sorted({str(answer.question.metadata.get(name, "")) for answer in self.answers})
-        return {value: self.where(partial(_has, name, value)) for value in values}
+        values = [str(answer.question.metadata.get(name, "")) for answer in self.answers]
+        return {value: self._part([each == value for each in values]) for value in sorted(set(values))}
+
+    def _part(self, kept: list[bool]) -> Run:
+        answers = tuple(compress(self.answers, kept))
+        return replace(self, answers=answers, scores={metric: scores[kept] for metric, scores in self.scores.items()})
 
     def summary(self) -> dict[str, Any]:
         """The figures, for a table or a file."""
         return {
             "name": self.name,
-            "parameters": {name: _plain(value) for name, value in self.parameters.items()},
+            "parameters": {
+                name: value if isinstance(value, (str, int, float, NoneType)) else _written(value)
+                for name, value in self.parameters.items()
+            },
             "questions": len(self.answers),
             **{f"{metric}@{self.k}": _number(value) for metric, value in self.metrics.items()},
             "unanswered": _number(self.unanswered),
@@ -205,25 +211,12 @@ def common_k(runs: Sequence[Run]) -> int | str:
     return runs[0].k if len({run.k for run in runs}) == 1 else "k"
 
 
-def floor_matters(runs: Sequence[Run]) -> bool:
-    """Whether something was, or should have been, answered with nothing: then both sides of that are worth a look."""
-    return any(run.answered_nothing is not None or run.unanswered for run in runs)
-
-
-def _has(name: str, value: str, question: Question) -> bool:
-    return str(question.metadata.get(name, "")) == value
-
-
 def _share(outcomes: list[bool]) -> float | None:
     return sum(outcomes) / len(outcomes) if outcomes else None
 
 
 def _number(value: float | None) -> float | None:
     return None if value is None or np.isnan(value) else round(value, 6)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool, type(None))) else _written(value)
 
 
 def describe(parameters: Mapping[str, Any], between: str = " ") -> str:
@@ -234,8 +227,8 @@ def describe(parameters: Mapping[str, Any], between: str = " ") -> str:
 def _written(value: Any) -> str:
     """One value; a fusion with those of its settings that are not the usual ones."""
     if isinstance(value, Strategy):
-        own = {each.name: getattr(value, each.name) for each in fields(value)}
-        unusual = {each.name: own[each.name] for each in fields(value) if own[each.name] != each.default}
+        own = ((each, getattr(value, each.name)) for each in fields(value))
+        unusual = {each.name: setting for each, setting in own if setting != each.default}
         return f"{value.name}({describe(unusual, ', ')})" if unusual else value.name
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -301,13 +294,19 @@ def compare(baseline: Run, challenger: Run, metric: str = "ndcg", *, rounds: int
     odds; where there are no more than `rounds` ways to do so, each is tried once. The interval comes from a paired
     bootstrap over the questions. The same seed gives the same figures.
     """
-    pairs = _paired(baseline, challenger, metric)
-    differences = np.array([change.difference for change in pairs])
-    if not len(differences):
+    if [a.question.id for a in baseline.answers] != [a.question.id for a in challenger.answers]:
+        raise EvaluationError(f"{baseline.name} and {challenger.name} were asked different questions")
+    if baseline.k != challenger.k:
+        raise EvaluationError(f"{baseline.name} was measured at k={baseline.k}, {challenger.name} at {challenger.k}")
+    differences = challenger.scores[metric] - baseline.scores[metric]
+    rows = zip(baseline.answers, challenger.answers, differences, strict=True)
+    changes = [Change(a.question, a, b, float(d)) for a, b, d in rows if not a.question.expects_nothing]
+    if not changes:
         raise EvaluationError("no question of these runs has an answer: there is no metric to compare")
+    differences = np.array([change.difference for change in changes])
     low, high, p = _significance(differences, rounds, seed)
-    changes = tuple(sorted(pairs, key=lambda change: -change.difference))
-    return Comparison(metric, baseline, challenger, float(differences.mean()), low, high, p, changes)
+    changes.sort(key=lambda change: -change.difference)
+    return Comparison(metric, baseline, challenger, float(differences.mean()), low, high, p, tuple(changes))
 
 
 def compare_to_first(runs: Sequence[Run], metric: str = "ndcg") -> list[Comparison]:
@@ -315,16 +314,6 @@ def compare_to_first(runs: Sequence[Run], metric: str = "ndcg") -> list[Comparis
     if len({run.k for run in runs}) > 1 or np.isnan(runs[0][metric]):
         return []
     return [compare(runs[0], run, metric) for run in runs[1:]]
-
-
-def _paired(baseline: Run, challenger: Run, metric: str) -> list[Change]:
-    if [a.question.id for a in baseline.answers] != [a.question.id for a in challenger.answers]:
-        raise EvaluationError(f"{baseline.name} and {challenger.name} were asked different questions")
-    if baseline.k != challenger.k:
-        raise EvaluationError(f"{baseline.name} was measured at k={baseline.k}, {challenger.name} at {challenger.k}")
-    differences = challenger.scores[metric] - baseline.scores[metric]
-    rows = zip(baseline.answers, challenger.answers, differences, strict=True)
-    return [Change(a.question, a, b, float(d)) for a, b, d in rows if not a.question.expects_nothing]
 
 
 def _significance(differences: Scores, rounds: int, seed: int) -> tuple[float, float, float]:

@@ -6,8 +6,7 @@ Each body checks its arguments and runs a flow of `searching`, `writing` or `tun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -18,7 +17,7 @@ from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
 from twofold.engine.connection import Connection, connect
 from twofold.errors import IndexClosed, InvalidQuery
-from twofold.flow import Flow, arun, run
+from twofold.flow import Closeable, Flow, arun, closed_on_error, run
 from twofold.index import tuning, writing
 from twofold.index.opening import Wish, prepare
 from twofold.index.queries import FilterLike, check_query
@@ -30,6 +29,7 @@ from twofold.results import IndexInfo, SearchResult
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
+    from typing_extensions import Self
 
     from twofold.embedded import OptimizeProgress
 
@@ -39,7 +39,7 @@ _CACHED_QUERIES = 1024
 _TIMEOUT_SECONDS = 30.0
 
 
-class HybridIndex:
+class HybridIndex(Closeable):
     """Documents that can be found by meaning and by words.
 
     Open one with `HybridIndex.open`. Every method has an async twin with an `a` in front.
@@ -102,7 +102,7 @@ class HybridIndex:
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config or SearchConfig(), cache_size)
         if not index._connection.async_only:
-            with index._closed_on_error():
+            with closed_on_error(index):
                 index._prepare()
         return index
 
@@ -130,7 +130,7 @@ class HybridIndex:
             connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
         )
         index = cls(connection, wish, config or SearchConfig(), cache_size)
-        with index._closed_on_error():
+        with closed_on_error(index):
             await index._aprepare()
         return index
 
@@ -165,18 +165,9 @@ class HybridIndex:
         """`close` without blocking the event loop."""
         await self._connection.aclose()
 
-    def __enter__(self) -> HybridIndex:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> HybridIndex:
+    async def __aenter__(self) -> Self:
         await self._aprepare()
         return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         state = "closed" if self._connection.closed else "open"
@@ -279,6 +270,17 @@ class HybridIndex:
     async def acreate_field_index(self, field: str, kind: str) -> None:
         """`create_field_index` without blocking the event loop."""
         return await self.aperform(lambda s: s.ready.indexes.ensure(field, kind))
+
+    def create_indexes(self, settings: CollectionSettings) -> None:
+        """Create the indexes of `settings` (`text_index`, `payload_indexes`) that a collection from before lacks.
+
+        One that can't be created is an error.
+        """
+        return self.perform(lambda s: s.ready.indexes.create(settings))
+
+    async def acreate_indexes(self, settings: CollectionSettings) -> None:
+        """`create_indexes` without blocking the event loop."""
+        return await self.aperform(lambda s: s.ready.indexes.create(settings))
 
     # --- finding -------------------------------------------------------------------------------
 
@@ -635,14 +637,6 @@ class HybridIndex:
     def _check_open(self) -> None:
         if self._connection.closed:
             raise IndexClosed(f"the index on {self._connection.location} is closed: open it again")
-
-    @contextmanager
-    def _closed_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self._connection.close()
-            raise
 
 
 def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:

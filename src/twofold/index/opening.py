@@ -72,13 +72,20 @@ class PayloadIndexes:
 
         It only makes searches faster, so a failure (a read-only key) must not fail them.
         """
-        for key, schema in initial_indexes(CollectionSettings(payload_indexes={field_name: kind})).items():
+        yield from self.create(CollectionSettings(payload_indexes={field_name: kind}), wait=wait, required=False)
+
+    def create(self, settings: CollectionSettings, *, wait: bool = True, required: bool = True) -> Flow[None]:
+        """The indexes that settings name and the collection lacks; one that isn't required is warned about instead."""
+        for key, schema in initial_indexes(settings).items():
             if not self._enabled or key in self._kinds:
                 continue
-            self._kinds[key] = "keyword" if kind == "tenant" else kind
+            self._kinds[key] = schema if isinstance(schema, str) else schema["type"]
             try:
                 yield from calls.create_index(self._collection, key, schema, wait=wait)
             except EngineError as error:
+                if required:
+                    del self._kinds[key]
+                    raise
                 log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
 
 

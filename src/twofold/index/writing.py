@@ -265,9 +265,7 @@ def values(ready: Ready, field: str, where: FilterLike | None) -> Flow[dict[Any,
 def update_metadata(
     ready: Ready, changes: Mapping[str, Any], ids: str | Sequence[str] | None, where: FilterLike | None
 ) -> Flow[None]:
-    """Change metadata fields of documents by ids or by filter."""
-    if ready.read_only:
-        raise CollectionMismatch(ready.read_only)
+    """Change metadata fields of documents by ids or by filter. No vector is made, so any model's points will do."""
     (record,) = check([Document("", "-", changes)])
     which = _selected(ids, where, "update_metadata")
     yield from ready.indexes.serve(which, create=False)

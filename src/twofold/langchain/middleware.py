@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, TypeAlias
+from operator import or_
+from typing import Annotated, Any
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -21,25 +22,20 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import ConfigError, FilterError, InvalidQuery, Memory, MemoryHit, MemoryResult, Turn, TwofoldError, as_data
+from twofold import ConfigError, FilterError, InvalidQuery, Memory, MemoryHit, Turn, TwofoldError, as_data
 from twofold.flow import Flow, Work, arun, run
 from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 
 log = logging.getLogger("twofold")
 _CALLERS_MISTAKES = (ConfigError, FilterError, InvalidQuery)
-Recalled: TypeAlias = MemoryResult | tuple[MemoryHit, ...]
 _TRUST = {"user": "user", "assistant": "agent"}
-
-
-def _merged(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    return {**old, **new}
 
 
 class RecallingState(AgentState[Any]):
     """The state of an agent with memory."""
 
-    twofold_recalled: NotRequired[Annotated[dict[str, str], PrivateStateAttr, _merged]]
+    twofold_recalled: NotRequired[Annotated[dict[str, str], PrivateStateAttr, or_]]
     """What each middleware has recalled for this run. Private: it is neither input nor output."""
 
 
@@ -99,10 +95,15 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def _recall(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """What the model is to be told; not what stands in the conversation anyway."""
-        recalled: Recalled = ()
+        recalled: Iterable[MemoryHit] = ()
         with _tolerating_failure("recall"):
             memory = yield from self._memory()
-            self._check_session(memory, runtime)
+            # Before the model is paid for an answer that then can't be stored.
+            if self._remember_turns and self._session_for(memory, runtime) is None:
+                raise InvalidQuery(
+                    "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for "
+                    'one, or run the agent with {"configurable": {"thread_id": …}}'
+                )
             recall = {"query": _last_user_text(messages), **self._recall_arguments}
             recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))
         said = {_text(message) for message in messages}
@@ -149,21 +150,11 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
             memory = yield from self._memory()
             session = self._session_for(memory, runtime)
             for trust, turns in _new_turns(messages):
-                where: dict[str, Any] = {"session": session, "trust": trust}
-                yield Work(
-                    partial(memory.remember_turns, turns, **where), partial(memory.aremember_turns, turns, **where)
-                )
+                how: dict[str, Any] = {"session": session, "trust": trust}
+                yield Work(partial(memory.remember_turns, turns, **how), partial(memory.aremember_turns, turns, **how))
 
     def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
         return self._session or memory.session or _thread_id(runtime)
-
-    def _check_session(self, memory: Memory, runtime: Runtime[Any]) -> None:
-        """Before the model is paid for an answer that then can't be stored."""
-        if self._remember_turns and self._session_for(memory, runtime) is None:
-            raise InvalidQuery(
-                "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for one, "
-                'or run the agent with {"configurable": {"thread_id": …}}'
-            )
 
     # --- whose memory --------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from twofold import HybridIndex, Memory
 from twofold import tools as neutral
-from twofold.langchain.documents import to_documents
+from twofold.langchain.vectorstore import to_documents
 from twofold.ranking.fusion import FusionLike, Strategy, resolve
 
 MemorySource: TypeAlias = Memory | neutral.LazyMemory | Callable[[], Memory]
@@ -102,29 +102,18 @@ class HybridRetriever(BaseRetriever):
 # --- the tools of a memory -----------------------------------------------------------------------
 
 
-def memory_tools(
-    memory: MemorySource,
-    *,
-    only: Sequence[str] | None = None,
-    read_only: bool = False,
-    aliases: bool = False,
-    trust: str = "agent",
-) -> list[BaseTool]:
+def memory_tools(memory: MemorySource, **options: Any) -> list[BaseTool]:
     """The tools of a memory, for `create_agent` or `bind_tools`.
 
     A call that went wrong answers with a message of status "error", which says what to do differently.
 
     Args:
         memory: What they work on. A function is asked at each call, for an agent that serves many users.
-        only: Just the tools with these names.
-        read_only: Leave out those that store, change or delete.
-        aliases: Offer tools under their other names too, such as `retrieve_memory` for `memory_search`.
-        trust: The trust of what they store: it comes from a model, so "agent" unless you know better.
+        options: Those of `twofold.tools.memory_tools`: `only`, `read_only`, `aliases` and `trust`.
     """
-    current = None if isinstance(memory, (Memory, neutral.LazyMemory)) else memory
-    opened = memory if isinstance(memory, (Memory, neutral.LazyMemory)) else neutral.LazyMemory(memory)
-    tools = neutral.memory_tools(opened, only=only, read_only=read_only, aliases=aliases, trust=trust)
-    return [_to_langchain(tool, current) for tool in tools]
+    if isinstance(memory, (Memory, neutral.LazyMemory)):
+        return [_to_langchain(tool, None) for tool in neutral.memory_tools(memory, **options)]
+    return [_to_langchain(tool, memory) for tool in neutral.memory_tools(neutral.LazyMemory(memory), **options)]
 
 
 def _to_langchain(tool: neutral.Tool, current_memory: Callable[[], Memory] | None) -> BaseTool:

@@ -1,8 +1,11 @@
-"""`HybridVectorStore`: an index as a LangChain vector store, whose similarity is hybrid."""
+"""`HybridVectorStore`: an index as a LangChain vector store, whose similarity is hybrid.
+
+First what the index holds as LangChain has it: its model, hits as documents, documents back as they were stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +15,83 @@ from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self
 
 from twofold import Document as StoredDocument
-from twofold import HybridIndex
-from twofold.langchain.documents import IndexEmbeddings, as_columns, to_document, to_documents, to_stored
+from twofold import Hit, HybridIndex, InvalidDocument, SearchResult
+from twofold.memory import added_by_search
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
     Location = str | Path | QdrantClient | AsyncQdrantClient
+
+
+class IndexEmbeddings(Embeddings):
+    """Embeds as the index does, whatever its model is: the bundled one, a name, or an object of any framework."""
+
+    def __init__(self, index: HybridIndex) -> None:
+        self._index = index
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Vectors to store."""
+        return self._index.embed(texts)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """`embed_documents` without blocking the event loop."""
+        return await self._index.aembed(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """A vector to search with."""
+        return self._index.embed_query(text)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """`embed_query` without blocking the event loop."""
+        return await self._index.aembed_query(text)
+
+
+def to_document(stored: Hit | StoredDocument) -> Document:
+    """A document as it was stored, nothing added."""
+    return Document(page_content=stored.text, id=stored.id, metadata=dict(stored.metadata))
+
+
+def to_documents(result: SearchResult, *, explain: bool = False) -> list[Document]:
+    """The hits of a search; with `explain`, each with its score and why it is there beside its own metadata."""
+    return [_explained(hit, result) if explain else to_document(hit) for hit in result]
+
+
+def _explained(hit: Hit, result: SearchResult) -> Document:
+    document = to_document(hit)
+    if "explanation" not in document.metadata:  # which marks what a search added, when a document is written back
+        for name, value in hit.as_metadata(result).items():
+            document.metadata.setdefault(name, value)  # the user's own goes first
+    return document
+
+
+def _as_columns(documents: Sequence[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `add_texts` for documents: ids that are given go before the documents' own."""
+    own_ids = [document.id for document in documents]
+    return {
+        **arguments,
+        "texts": [document.page_content for document in documents],
+        "metadatas": [document.metadata for document in documents],
+        "ids": own_ids if arguments.get("ids") is None else arguments["ids"],
+    }
+
+
+def _to_stored(
+    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
+) -> list[StoredDocument]:
+    """Texts as documents of an index; one whose id is None gets one derived from what it holds, None is no metadata."""
+    given = list(texts)
+    for name, column in (("metadatas", metadatas), ("ids", ids)):
+        if column and len(column) != len(given):
+            raise InvalidDocument(f"{len(given)} texts but {len(column)} {name}: give one for each text")
+    rows = zip(given, metadatas or [{}] * len(given), ids or [None] * len(given), strict=True)
+    return [StoredDocument(text, identity, _own_metadata(metadata or {})) for text, metadata, identity in rows]
+
+
+def _own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata without what a retriever added, so that a document can be found, changed and written back."""
+    added = added_by_search(metadata)
+    return {name: value for name, value in metadata.items() if name not in added}
 
 
 class HybridVectorStore(VectorStore):
@@ -53,7 +126,6 @@ class HybridVectorStore(VectorStore):
         *,
         ids: list[str] | None = None,
         location: Location = ":memory:",
-        collection: str = "twofold",
         **options: Any,
     ) -> Self:
         """Open a store and add texts to it.
@@ -65,10 +137,9 @@ class HybridVectorStore(VectorStore):
             metadatas: One for each text.
             ids: One for each text; derived from text and metadata if not given.
             location: A folder, ":memory:", the URL of a Qdrant server, or a client of your own.
-            collection: The name of the collection.
-            options: Whatever else `HybridIndex.open` takes: `language`, `sparse`, `config`, `api_key` ….
+            options: Whatever else `HybridIndex.open` takes: `collection`, `language`, `sparse`, `config`, `api_key` ….
         """
-        store = cls(HybridIndex.open(location, collection, dense=embedding, **options), embedding=embedding)
+        store = cls(HybridIndex.open(location, dense=embedding, **options), embedding=embedding)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
@@ -81,23 +152,22 @@ class HybridVectorStore(VectorStore):
         *,
         ids: list[str] | None = None,
         location: Location = ":memory:",
-        collection: str = "twofold",
         **options: Any,
     ) -> Self:
         """`from_texts` without blocking the event loop."""
-        store = cls(await HybridIndex.aopen(location, collection, dense=embedding, **options), embedding=embedding)
+        store = cls(await HybridIndex.aopen(location, dense=embedding, **options), embedding=embedding)
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 
     @classmethod
     def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
         """Open a store and add documents to it; further arguments are those of `from_texts`."""
-        return cls.from_texts(**as_columns(documents, kwargs), embedding=embedding)
+        return cls.from_texts(**_as_columns(documents, kwargs), embedding=embedding)
 
     @classmethod
     async def afrom_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
         """`from_documents` without blocking the event loop."""
-        return await cls.afrom_texts(**as_columns(documents, kwargs), embedding=embedding)
+        return await cls.afrom_texts(**_as_columns(documents, kwargs), embedding=embedding)
 
     # --- storing -------------------------------------------------------------------------------
 
@@ -110,7 +180,7 @@ class HybridVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Store texts, and replace those whose id is already there; `batch_size` and `progress` are as for `add`."""
-        return self.index.add(to_stored(texts, metadatas, ids), **kwargs)
+        return self.index.add(_to_stored(texts, metadatas, ids), **kwargs)
 
     async def aadd_texts(
         self,
@@ -121,15 +191,15 @@ class HybridVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """`add_texts` without blocking the event loop."""
-        return await self.index.aadd(to_stored(texts, metadatas, ids), **kwargs)
+        return await self.index.aadd(_to_stored(texts, metadatas, ids), **kwargs)
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """Store documents, and replace those whose id is already there. `ids` go before the documents' own."""
-        return self.add_texts(**as_columns(documents, kwargs))
+        return self.add_texts(**_as_columns(documents, kwargs))
 
     async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """`add_documents` without blocking the event loop."""
-        return await self.aadd_texts(**as_columns(documents, kwargs))
+        return await self.aadd_texts(**_as_columns(documents, kwargs))
 
     def delete(self, ids: list[str] | None = None, *, filter: Any = None, **kwargs: Any) -> bool:
         """Delete by ids or by filter; without either, everything. Ids that aren't there are no error."""
@@ -151,11 +221,11 @@ class HybridVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents by id, in the order of the ids; those that aren't there are left out."""
-        return _present(self.index.get(list(ids)))
+        return [to_document(each) for each in self.index.get(list(ids)) if each is not None]
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """`get_by_ids` without blocking the event loop."""
-        return _present(await self.index.aget(list(ids)))
+        return [to_document(each) for each in await self.index.aget(list(ids)) if each is not None]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Find documents by meaning and by words."""
@@ -224,10 +294,6 @@ class HybridVectorStore(VectorStore):
     ) -> list[Document]:
         """`max_marginal_relevance_search_by_vector` without blocking the event loop."""
         return to_documents(await self.index.asearch_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
-
-
-def _present(documents: Sequence[StoredDocument | None]) -> list[Document]:
-    return [to_document(document) for document in documents if document is not None]
 
 
 def _mmr(fetch_k: int, lambda_mult: float) -> dict[str, Any]:

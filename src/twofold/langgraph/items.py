@@ -1,18 +1,26 @@
-"""Items: how one lies in a collection, and back.
+"""Items: how one lies in a collection, and back; and which of them a filter asks for.
 
 An item is a document. Its id is made of namespace and key, its text is what a query finds it by, and its metadata hold
-the value, the dates, the namespaces it lies in and the facts that filters compare.
+the value, the dates, the namespaces it lies in and what filters compare.
+
+A filter compares whole values: a list with a list, 5 with 5.0, a key that has dots or quotes in it as it stands. An
+engine's own conditions on a payload do otherwise (an element of a list counts, a dot means nesting). So each item
+is stored with its facts, a text for each field and its value, which are compared as a whole, and with its numbers and
+dates, which are compared by range. A filter becomes conditions on these two.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from langgraph.store.base import (
     IndexConfig,
@@ -26,9 +34,8 @@ from langgraph.store.base import (
 
 from twofold.documents import Document, check, iso
 from twofold.encoders.models import resolve_dense
-from twofold.errors import ConfigError, InvalidDocument
-from twofold.filters import All, Between, Equals, Node, Not
-from twofold.langgraph.filters import FACTS, RANGES, facts_of, ranges_of
+from twofold.errors import ConfigError, FilterError, InvalidDocument
+from twofold.filters import All, Between, Equals, Node, Not, as_moment, without_numpy
 from twofold.results import Explanation, Hit
 
 PATH = "path"
@@ -36,9 +43,19 @@ PREFIXES = "prefixes"
 UPDATED = "updated"
 EXPIRES = "expires"
 TTL = "ttl"
+FACTS = "facts"
+RANGES = "ranges"
 FIELD_INDEXES = {PREFIXES: "keyword", PATH: "keyword", FACTS: "keyword", UPDATED: "datetime", EXPIRES: "datetime"}
 """The metadata fields that are filtered and sorted by, with the kind of their index."""
 WHOLE_VALUE = "$"
+
+ItemT = TypeVar("ItemT", bound=Item)
+Path: TypeAlias = tuple[str, ...]
+"""The names of a field and of the objects it lies in, outermost first."""
+
+_MAX_FACT_LENGTH = 120
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
+_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
 # --- namespaces ----------------------------------------------------------------------------------
@@ -69,11 +86,6 @@ def _namespace_text(namespace: Iterable[str]) -> str:
     return json.dumps(list(namespace))
 
 
-def _prefixes(namespace: Sequence[str]) -> list[str]:
-    """A namespace and all that it lies in; the empty one too, which marks a document as an item of a store."""
-    return [_namespace_text(namespace[:depth]) for depth in range(len(namespace) + 1)]
-
-
 def within(prefix: Sequence[str]) -> Node:
     """The condition for everything in a namespace and below."""
     return Equals(PREFIXES, _namespace_text(prefix))
@@ -85,9 +97,7 @@ def within(prefix: Sequence[str]) -> Node:
 def searched_fields(index: IndexConfig | Sequence[str] | None) -> tuple[str, ...]:
     """The paths that are searched unless a `put` says otherwise; the whole value by default."""
     fields: Any = index.get("fields") if isinstance(index, Mapping) else index
-    if fields is None:
-        return (WHOLE_VALUE,)
-    return _check_paths(fields, ConfigError)
+    return (WHOLE_VALUE,) if fields is None else _check_paths(fields, ConfigError)
 
 
 def configured_model(index: IndexConfig | Sequence[str] | None, dense: Any) -> Any:
@@ -138,6 +148,76 @@ def _check_paths(given: Any, error: type[ConfigError | InvalidDocument]) -> tupl
     return tuple(given)
 
 
+# --- what filters compare ------------------------------------------------------------------------
+
+
+def _facts(value: Mapping[str, Any]) -> list[str]:
+    """Everything that a filter can ask about a value by equality."""
+    facts: list[str] = []
+    for path, field in _fields(value):
+        facts += [_fact("has", path), _fact("is", path, field)]
+        facts += [_fact("object", path)] if isinstance(field, Mapping) else []
+    return facts
+
+
+def _ranges(value: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers and dates of a value, by the name they are compared under."""
+    measured = ((path, _measure(field)) for path, field in _fields(value))
+    return {_range_name(measure[0], path): measure[1] for path, measure in measured if measure is not None}
+
+
+def _fields(value: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """All fields that hold something, with those of the objects in them."""
+    for key, field in value.items():
+        if field is not None:
+            yield (*above, key), field
+        if isinstance(field, Mapping):
+            yield from _fields(field, (*above, key))
+
+
+def _fact(kind: str, path: Path, *value: Any) -> str:
+    """A text for "path has a value", "path is this value" or "path is an object".
+
+    A long one is shortened by a hash: no fact begins with a # otherwise.
+    """
+    text = _canonical_text([kind, path, *value])
+    return text if len(text) <= _MAX_FACT_LENGTH else f"#{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _canonical_text(value: Any) -> str:
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
+
+
+def _canonical(value: Any) -> Any:
+    """The same for everything that counts as equal: 5 and 5.0, a list and a tuple, a date and its stored text."""
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return iso(value) if isinstance(value, date) else without_numpy(value)
+
+
+def _range_name(kind: str, path: Path) -> str:
+    """The name under which a number or date lies: without any character that a path in a payload could trip over."""
+    return f"{kind}-{hashlib.sha256(_canonical_text(path).encode()).hexdigest()[:24]}"
+
+
+def _measure(value: Any) -> tuple[str, float] | None:
+    """A number (also one that is written as a text) or a date as a number, with its kind; None if it is neither."""
+    value = without_numpy(value)
+    try:
+        if isinstance(value, str) and _DATE.fullmatch(value.strip()):
+            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        if isinstance(value, date):
+            return "date", as_moment(value).timestamp()
+        number = float(value) if isinstance(value, (str, int, float)) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return ("number", number) if math.isfinite(number) else None
+
+
 # --- the time ------------------------------------------------------------------------------------
 
 _last_moment = datetime.min.replace(tzinfo=timezone.utc)
@@ -177,7 +257,7 @@ def item_id(namespace: Sequence[str], key: str) -> str:
     return json.dumps([list(namespace), key])
 
 
-def to_document(op: PutOp, default_paths: Sequence[str], created: datetime | None) -> Document:
+def to_document(op: PutOp, default_paths: Sequence[str], created: str | None) -> Document:
     """An item to be stored; `created` is when it was stored first."""
     (record,) = check([Document("", "-", op.value or {})])  # the value as it will be read, or what is wrong with it
     value = record.metadata
@@ -186,46 +266,34 @@ def to_document(op: PutOp, default_paths: Sequence[str], created: datetime | Non
         "namespace": list(op.namespace),
         "key": op.key,
         "value": value,
-        "created": iso(created or moment),
+        "created": created or iso(moment),
         UPDATED: iso(moment),
         PATH: _namespace_text(op.namespace),
-        PREFIXES: _prefixes(op.namespace),
-        FACTS: facts_of(value),
-        RANGES: ranges_of(value),
+        # The namespace and all that it lies in; the empty one too, which marks a document as an item of a store.
+        PREFIXES: [_namespace_text(op.namespace[:depth]) for depth in range(len(op.namespace) + 1)],
+        FACTS: _facts(value),
+        RANGES: _ranges(value),
     }
     if op.ttl is not None:
         metadata |= {TTL: op.ttl, EXPIRES: iso(moment + timedelta(minutes=op.ttl))}
     return Document(_searched_text(value, op.index, default_paths), item_id(op.namespace, op.key), metadata)
 
 
-def to_item(document: Document) -> Item:
-    """The item as it was put."""
-    return Item(**_item_fields(document.metadata))
+def to_item(stored: Document | Hit, kind: type[ItemT], **score: Any) -> ItemT:
+    """The item as it was put; `score` is what a search adds."""
+    metadata = stored.metadata
+    created, updated = (datetime.fromisoformat(metadata[name]) for name in ("created", UPDATED))
+    own = {"key": metadata["key"], "value": metadata["value"], "created_at": created, "updated_at": updated}
+    return kind(namespace=tuple(metadata["namespace"]), **own, **score)
 
 
 def to_search_item(found: Document | Hit, *, explain: bool) -> SearchItem:
     """The item as a search gives it; one that was found without a query has no score to explain."""
-    fields = _item_fields(found.metadata)
     if not isinstance(found, Hit):
-        return SearchItem(**fields, score=None)
+        return to_item(found, SearchItem)
     if explain:
-        return ExplainedItem(**fields, score=found.score, explanation=found.explanation)
-    return SearchItem(**fields, score=found.score)
-
-
-def created_at(document: Document) -> datetime:
-    """When the item was stored first."""
-    return datetime.fromisoformat(document.metadata["created"])
-
-
-def _item_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "namespace": tuple(metadata["namespace"]),
-        "key": metadata["key"],
-        "value": metadata["value"],
-        "created_at": datetime.fromisoformat(metadata["created"]),
-        "updated_at": datetime.fromisoformat(metadata[UPDATED]),
-    }
+        return to_item(found, ExplainedItem, score=found.score, explanation=found.explanation)
+    return to_item(found, SearchItem, score=found.score)
 
 
 def not_expired(moment: datetime) -> Node:
@@ -244,10 +312,68 @@ def expired(moment: datetime) -> Node:
     return All((within(()), Between(EXPIRES, lte=moment)))
 
 
-def postponement(ids: Sequence[str], minutes: float, moment: datetime) -> dict[str, Any]:
-    """The arguments of `update_metadata` that let items of this time to live, which were just read, live on.
+# --- what a filter asks for ----------------------------------------------------------------------
 
-    One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
-    """
-    changes = {EXPIRES: iso(moment + timedelta(minutes=minutes))}
-    return {"changes": changes, "filter": {"$id": list(ids), TTL: minutes, EXPIRES: {"gt": moment}}}
+
+def conditions(wanted: Mapping[str, Any] | None) -> list[Node]:
+    """What a filter such as {"type": "note", "score": {"$gte": 3}} asks for; all of it must hold."""
+    if wanted is None:
+        return []
+    if not isinstance(wanted, Mapping):
+        raise FilterError(f"a filter is a dict such as {{'type': 'note'}}, got {type(wanted).__name__}")
+    for key in wanted:
+        if not isinstance(key, str) or key.startswith("$"):
+            raise FilterError(
+                f"{key!r} is not the name of a field: write operators below one, {{'score': {{'$gt': 3}}}}"
+            )
+    return [_field_condition((key,), value) for key, value in wanted.items()]
+
+
+def _field_condition(path: Path, wanted: Any) -> Node:
+    if not isinstance(wanted, Mapping):
+        return _equality(path, wanted)
+    if any(str(key).startswith("$") for key in wanted):
+        return All(tuple(_operator(path, name, value) for name, value in wanted.items()))
+    inside = [_field_condition((*path, str(key)), value) for key, value in wanted.items()]
+    return All((Equals(FACTS, _fact("object", path)), *inside))
+
+
+def _operator(path: Path, name: str, value: Any) -> Node:
+    if name in ("$eq", "$ne"):
+        return _equality(path, value) if name == "$eq" else Not(_equality(path, value))
+    if name not in _OPERATORS:
+        raise FilterError(f"{_dotted(path)}: unknown operator {name!r}: use one of {', '.join(_OPERATORS)}")
+    measured = _measure(value)
+    if measured is None:
+        raise FilterError(f"{_dotted(path)}: {name} needs a number or a date (2026-05-01), got {value!r}")
+    kind, number = measured
+    return Between(f"{RANGES}.{_range_name(kind, path)}", **{name.removeprefix("$"): number})
+
+
+def _equality(path: Path, value: Any) -> Node:
+    """Null is the same as not there."""
+    if value is None:
+        return Not(Equals(FACTS, _fact("has", path)))
+    _check_value(path, value)
+    return Equals(FACTS, _fact("is", path, value))
+
+
+def _check_value(path: Path, value: Any) -> None:
+    """Refuse what no item can hold, and an operator within a value: it would be taken for a part of it."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if str(key).startswith("$"):
+                raise FilterError(f"{_dotted(path)}: {key!r} can't stand in a list or a value: compare whole values")
+            _check_value(path, part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            _check_value(path, part)
+    elif not (value is None or isinstance(without_numpy(value), (str, int, float, date))):
+        raise FilterError(
+            f"{_dotted(path)}: no item holds a {type(value).__name__}: convert it as you did to store it, to a string, "
+            "a number or a list"
+        )
+
+
+def _dotted(path: Path) -> str:
+    return repr(".".join(path))

@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, Result, SearchItem, SearchOp
 
-from twofold.documents import Document
+from twofold.documents import Document, iso
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery
 from twofold.filters import All, Between, Node, leaves
 from twofold.flow import Call, Flow
 from twofold.langgraph import items
-from twofold.langgraph.filters import conditions
 from twofold.results import Hit
 
 MAX_TTL_MINUTES = 100 * 365 * 24 * 60
@@ -49,40 +48,32 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
     """Every operation is checked before the first is carried out."""
     checked = list(ops)
     for op in checked:
-        _check_op(op)
+        if isinstance(op, PutOp) and op.value is not None:
+            _check_put(op)
+        elif isinstance(op, (GetOp, PutOp)):
+            items.check_labels(op.namespace)
+        elif isinstance(op, SearchOp):
+            items.check_labels(op.namespace_prefix)
+        elif isinstance(op, ListNamespacesOp):
+            for pattern in op.match_conditions or ():
+                items.check_labels(pattern.path)
+        else:
+            kind = type(op).__name__
+            raise InvalidQuery(f"a batch has get, put, search and list operations of LangGraph, got {kind}")
     return checked
 
 
-def _check_op(op: Any) -> None:
-    if isinstance(op, GetOp):
-        items.check_labels(op.namespace)
-    elif isinstance(op, SearchOp):
-        items.check_labels(op.namespace_prefix)
-    elif isinstance(op, ListNamespacesOp):
-        for pattern in op.match_conditions or ():
-            items.check_labels(pattern.path)
-    elif isinstance(op, PutOp):
-        _check_put(op)
-    else:
-        raise InvalidQuery(f"a batch has get, put, search and list operations of LangGraph, got {type(op).__name__}")
-
-
 def _check_put(op: PutOp) -> None:
-    value: object = op.value
-    if value is None:
-        return items.check_labels(op.namespace)
     items.check_namespace(op.namespace)
     check_minutes("ttl", op.ttl)
-    if not isinstance(value, Mapping):
-        raise InvalidDocument(f"a value is a mapping, got {type(value).__name__}: wrap it, as {{'text': …}}")
-    return None
+    if not isinstance(op.value, Mapping):
+        raise InvalidDocument(f"a value is a mapping, got {type(op.value).__name__}: wrap it, as {{'text': …}}")
 
 
 def check_minutes(name: str, value: object) -> None:
     """A time to live is a positive number of minutes, or None."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MAX_TTL_MINUTES:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MAX_TTL_MINUTES
+    if value is not None and not is_number:
         limits = f"above 0 and up to {MAX_TTL_MINUTES:,}"
         raise ConfigError(f"{name} is a number of minutes {limits}, or None, got {value!r}")
 
@@ -124,7 +115,7 @@ def _get(ops: Mapping[int, GetOp], rules: Rules) -> Flow[dict[int, Item]]:
         if document is not None and not (rules.omit_expired and items.has_expired(document, moment)):
             visible[position] = document
     yield from _postpone_expiry([document for position, document in visible.items() if ops[position].refresh_ttl])
-    return {position: items.to_item(document) for position, document in visible.items()}
+    return {position: items.to_item(document, Item) for position, document in visible.items()}
 
 
 def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
@@ -135,7 +126,7 @@ def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
 
 
 def _search(op: SearchOp, rules: Rules) -> Flow[list[SearchItem]]:
-    wanted = conditions(op.filter)
+    wanted = items.conditions(op.filter)
     for leaf in leaves(All(tuple(wanted))):
         if isinstance(leaf, Between):  # a range, whose field holds numbers alone: so an index can't mislead
             yield Call("create_field_index", {"field": leaf.field, "kind": "float"})
@@ -157,14 +148,16 @@ def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
     _check_whole("offset", op.offset, _MAX_PAGE_END)
     if not op.limit:
         return []
-    newest: list[Document] = yield Call(
-        "fetch", {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
-    )
+    page = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
+    newest: list[Document] = yield Call("fetch", page)
     return newest[op.offset :]
 
 
 def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
-    """Items that were read live on for their time."""
+    """Items that were read live on for their time.
+
+    One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
+    """
     ids_by_ttl: dict[float, dict[str, None]] = {}
     for each in read:
         minutes = each.metadata.get(items.TTL)
@@ -172,7 +165,9 @@ def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
             ids_by_ttl.setdefault(minutes, {})[each.id] = None
     moment = items.utc_now()
     for minutes, ids in ids_by_ttl.items():
-        yield Call("update_metadata", items.postponement(list(ids), minutes, moment))
+        changes = {items.EXPIRES: iso(moment + timedelta(minutes=minutes))}
+        unchanged = {"$id": list(ids), items.TTL: minutes, items.EXPIRES: {"gt": moment}}
+        yield Call("update_metadata", {"changes": changes, "filter": unchanged})
 
 
 def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str, ...]]]:
@@ -180,17 +175,13 @@ def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str,
     for name, value in (("limit", op.limit), ("offset", op.offset), ("max_depth", op.max_depth or 0)):
         _check_whole(name, value)
     patterns = op.match_conditions or ()
-    where = All((_common_prefix(patterns), *rules.visible()))
+    # What the engine can do of the patterns: a beginning without wildcards.
+    plain = [p.path for p in patterns if p.match_type == "prefix" and _ANY_LABEL not in p.path]
+    where = All((items.within(max(plain, key=len, default=())), *rules.visible()))
     paths: Iterable[str] = yield Call("values", {"field": items.PATH, "filter": where})
     namespaces = [tuple(json.loads(path)) for path in paths]
     matching = {path[: op.max_depth] for path in namespaces if all(_matches(path, pattern) for pattern in patterns)}
     return sorted(matching)[op.offset : op.offset + op.limit]
-
-
-def _common_prefix(patterns: Sequence[MatchCondition]) -> Node:
-    """What the engine can do of the patterns: a beginning without wildcards."""
-    plain = [p.path for p in patterns if p.match_type == "prefix" and _ANY_LABEL not in p.path]
-    return items.within(max(plain, key=len, default=()))
 
 
 def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
@@ -204,21 +195,19 @@ def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
 
 
 def _put(ops: Sequence[PutOp], rules: Rules) -> Flow[None]:
-    """Store and delete. What can't be stored is found out before anything is written."""
-    documents = yield from _documents([op for op in ops if op.value is not None], rules)
+    """Store and delete. What can't be stored is found out before anything is written.
+
+    Items that are there already keep the date of their creation.
+    """
+    stored = [op for op in ops if op.value is not None]
+    before = yield from _stored(stored)
+    moment = items.utc_now()
+    documents = []
+    for op in stored:
+        old = before.get(items.item_id(op.namespace, op.key))
+        created = None if old is None or items.has_expired(old, moment) else old.metadata["created"]
+        documents.append(items.to_document(op, rules.searched_fields, created))
     yield Call("add", {"documents": documents})
     deleted = [items.item_id(op.namespace, op.key) for op in ops if op.value is None]
     if deleted:
         yield Call("delete", {"ids": deleted})
-
-
-def _documents(ops: Sequence[PutOp], rules: Rules) -> Flow[list[Document]]:
-    """Items to be stored. Those that are there already keep the date of their creation."""
-    before = yield from _stored(ops)
-    moment = items.utc_now()
-    documents = []
-    for op in ops:
-        old = before.get(items.item_id(op.namespace, op.key))
-        created = None if old is None or items.has_expired(old, moment) else items.created_at(old)
-        documents.append(items.to_document(op, rules.searched_fields, created))
-    return documents

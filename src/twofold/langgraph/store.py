@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
 from twofold import CollectionSettings, ConfigError, HybridIndex, SearchConfig
-from twofold.flow import Call, Flow, MethodCaller, arun, run
+from twofold.flow import Closeable, MethodCaller, arun, closed_on_error, run
 from twofold.langgraph import items, operations
 from twofold.langgraph.operations import Rules, check_minutes
 
@@ -25,7 +24,7 @@ _TTL_KEYS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_m
 _DEFAULT_SWEEP_INTERVAL_MINUTES = 5.0
 
 
-class QdrantStore(BaseStore):
+class QdrantStore(BaseStore, Closeable):
     """LangGraph's long-term store on Qdrant: found by meaning and by words, embedded or on a server.
 
     Everything that `BaseStore` offers works, blocking and awaited. It is safe to use from several threads.
@@ -70,8 +69,8 @@ class QdrantStore(BaseStore):
         options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
         self._set_up(HybridIndex.open(location, collection, **options), index, ttl, explain)
         if not self.index.awaited_only:
-            with _closed_on_error(self.index):
-                run(_complete(self.index, settings, index), self._calls)
+            with closed_on_error(self.index):
+                self.index.create_indexes(settings)
 
     @classmethod
     async def aopen(
@@ -80,34 +79,33 @@ class QdrantStore(BaseStore):
         *,
         collection: str = "store",
         dense: Any = None,
-        sparse: Any = None,
-        language: str | None = None,
         index: IndexConfig | Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
-        config: SearchConfig | None = None,
         settings: CollectionSettings | None = None,
         explain: bool = False,
         **options: Any,
     ) -> QdrantStore:
-        """Open a store without blocking the event loop."""
-        model, settings = items.configured_model(index, dense), _with_item_indexes(settings)
-        options |= {"dense": model, "sparse": sparse, "language": language, "config": config, "settings": settings}
+        """Open a store without blocking the event loop; `options` are whatever else the class takes."""
+        settings = _with_item_indexes(settings)
+        options |= {"dense": items.configured_model(index, dense), "settings": settings}
         store = cls.__new__(cls)
         store._set_up(await HybridIndex.aopen(location, collection, **options), index, ttl, explain)
-        with _closed_on_error(store.index):
-            await arun(_complete(store.index, settings, index), store._calls)
+        with closed_on_error(store.index):
+            await store.index.acreate_indexes(settings)
         return store
 
     def _set_up(
         self, opened: HybridIndex, index: IndexConfig | Sequence[str] | None, ttl: TTLConfig | None, explain: bool
     ) -> None:
-        with _closed_on_error(opened):
+        with closed_on_error(opened):
             self.index = opened
             self.ttl_config = _check_ttl_config(ttl)
             omit_expired = (ttl or {}).get("omit_expired", True)
             self._rules = Rules(items.searched_fields(index), explain, omit_expired)
             self._calls = MethodCaller(opened)
             self._sweeper = Sweeper(self.sweep_ttl)
+            if opened.dense_dim is not None:
+                items.check_dims(index, opened.dense_dim)
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -157,52 +155,14 @@ class QdrantStore(BaseStore):
         await asyncio.to_thread(self._sweeper.stop, None)
         await self.index.aclose()
 
-    def __enter__(self) -> QdrantStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> QdrantStore:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     def __repr__(self) -> str:
         return f"<QdrantStore in {self.index!r}>"
-
-
-# --- opening -------------------------------------------------------------------------------------
 
 
 def _with_item_indexes(settings: CollectionSettings | None) -> CollectionSettings:
     """The user's settings, and the indexes that items need."""
     given = settings or CollectionSettings()
     return given.model_copy(update={"payload_indexes": {**given.payload_indexes, **items.FIELD_INDEXES}})
-
-
-def _complete(
-    opened: HybridIndex, settings: CollectionSettings, index: IndexConfig | Sequence[str] | None
-) -> Flow[None]:
-    """Check the model, and create the indexes that a collection from before lacks."""
-    if opened.dense_dim is not None:
-        items.check_dims(index, opened.dense_dim)
-    for field, kind in settings.payload_indexes.items():
-        yield Call("create_field_index", {"field": field, "kind": kind})
-
-
-@contextmanager
-def _closed_on_error(index: HybridIndex) -> Iterator[None]:
-    """An index that can't be used doesn't stay open."""
-    try:
-        yield
-    except BaseException:
-        index.close()
-        raise
-
-
-# --- expiry --------------------------------------------------------------------------------------
 
 
 def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:

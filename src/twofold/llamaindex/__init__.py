@@ -5,8 +5,7 @@ try:
 except ImportError as error:
     raise ImportError('twofold.llamaindex needs LlamaIndex: pip install "twofold[llamaindex]"') from error
 
-from twofold.llamaindex.nodes import IndexEmbedding
 from twofold.llamaindex.retriever import HybridMemoryBlock, HybridRetriever, memory_tools
-from twofold.llamaindex.vector_store import HybridVectorStore
+from twofold.llamaindex.vector_store import HybridVectorStore, IndexEmbedding
 
 __all__ = ["HybridMemoryBlock", "HybridRetriever", "HybridVectorStore", "IndexEmbedding", "memory_tools"]

@@ -18,7 +18,7 @@ from llama_index.core.vector_stores import MetadataFilters
 
 from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, TwofoldError, as_data
 from twofold import tools as neutral
-from twofold.llamaindex.nodes import to_filter, to_scored_nodes
+from twofold.llamaindex.vector_store import to_filter, to_scored_nodes
 from twofold.ranking.fusion import FusionLike
 
 log = logging.getLogger("twofold")
@@ -102,25 +102,9 @@ class MemoryTool(FunctionTool):
         return _with_plain_values(await super().acall(*args, **kwargs))
 
 
-def memory_tools(
-    memory: Memory | neutral.LazyMemory,
-    *,
-    only: Sequence[str] | None = None,
-    read_only: bool = False,
-    aliases: bool = False,
-    trust: str = "agent",
-) -> list[FunctionTool]:
-    """The tools of a memory, for a `FunctionAgent` or any other.
-
-    Args:
-        memory: What they work on.
-        only: Just the tools with these names.
-        read_only: Leave out those that store, change or delete.
-        aliases: Offer tools under their other names too, such as `retrieve_memory` for `memory_search`.
-        trust: The trust of what they store: it comes from a model, so "agent" unless you know better.
-    """
-    tools = neutral.memory_tools(memory, only=only, read_only=read_only, aliases=aliases, trust=trust)
-    return [_to_llamaindex(tool) for tool in tools]
+def memory_tools(memory: Memory | neutral.LazyMemory, **options: Any) -> list[FunctionTool]:
+    """The tools of a memory, for a `FunctionAgent` or any other. Options are those of `twofold.tools.memory_tools`."""
+    return [_to_llamaindex(tool) for tool in neutral.memory_tools(memory, **options)]
 
 
 def _to_llamaindex(tool: neutral.Tool) -> FunctionTool:
@@ -190,15 +174,12 @@ def _turns(
     """
 
     def session_and_trust(message: ChatMessage) -> tuple[str, str]:
-        return memory_session or _session(message, block_session), _TRUST[message.role]
+        session = memory_session or message.additional_kwargs.get("session_id") or block_session
+        if not session:
+            advice = 'aput(…, session_id="…"), or HybridMemoryBlock(session="…")'
+            raise ConfigError(f"messages belong to a session: {advice}")
+        return str(session), _TRUST[message.role]
 
     spoken = [message for message in messages if _said(message)]
     for key, group in groupby(spoken, key=session_and_trust):
         yield key, [Turn(_said(message), message.role.value) for message in group]
-
-
-def _session(message: ChatMessage, block_session: str | None) -> str:
-    session = message.additional_kwargs.get("session_id") or block_session
-    if not session:
-        raise ConfigError('messages belong to a session: aput(…, session_id="…"), or HybridMemoryBlock(session="…")')
-    return str(session)

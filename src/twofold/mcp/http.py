@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # loaded when HTTP is served: a stdio server answers sooner w
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/mcp"
-_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_LOCAL_HOSTS = ("127.0.0.1", "127.0.0.1:*", "localhost", "localhost:*", "[::1]", "[::1]:*")
 
 
 def serve_http(server: Server[Any], *, host: str = "127.0.0.1", port: int = 8765, token: str | None = None) -> None:
@@ -57,8 +57,8 @@ def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None 
     # A page in a browser must not reach a local server through a name that points here.
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=is_loopback(host),
-        allowed_hosts=[name for local in _LOCAL_HOSTS for name in (local, f"{local}:*")],
-        allowed_origins=[f"http://{name}" for local in _LOCAL_HOSTS for name in (local, f"{local}:*")],
+        allowed_hosts=list(_LOCAL_HOSTS),
+        allowed_origins=[f"http://{name}" for name in _LOCAL_HOSTS],
     )
     endpoint = _Endpoint(lambda: StreamableHTTPSessionManager(app=server, security_settings=security), token)
     return Starlette(routes=[Route(PATH, endpoint=endpoint)], lifespan=endpoint.run)

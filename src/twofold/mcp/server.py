@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 import twofold
-from twofold.tools import LazyMemory, Tool, ToolResult, acall, memory_tools
+from twofold.tools import LazyMemory, Tool, acall, memory_tools
 
 if TYPE_CHECKING:
     from twofold.memory import Memory
@@ -42,62 +42,41 @@ _JSON_ESCAPE = re.compile(
 
 
 def create_server(
-    memory: Memory | LazyMemory | Callable[[], Memory],
-    *,
-    name: str = "twofold",
-    only: Sequence[str] | None = None,
-    read_only: bool = False,
-    aliases: bool = False,
-    trust: str = "agent",
+    memory: Memory | LazyMemory | Callable[[], Memory], *, name: str = "twofold", **options: Any
 ) -> Server[Any]:
     """An MCP server that offers the tools of a memory.
 
     Args:
         memory: What the tools work on; or a function that opens it, called when the first tool is.
         name: How the server introduces itself.
-        only: Just the tools with these names.
-        read_only: Leave out the tools that store, change or delete.
-        aliases: Offer tools under the names that other memory servers use, too.
-        trust: The trust of what the tools store.
+        options: Those of `twofold.tools.memory_tools`: `only`, `read_only`, `aliases` and `trust`.
     """
-    opened = LazyMemory(memory) if callable(memory) else memory
-    tools = memory_tools(opened, only=only, read_only=read_only, aliases=aliases, trust=trust)
+    tools = memory_tools(LazyMemory(memory) if callable(memory) else memory, **options)
     listed = types.ListToolsResult(tools=[_describe(tool) for tool in tools])
 
     async def on_list(*_: Any) -> types.ListToolsResult:
         return listed
 
     async def on_call(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return _answer(await acall(tools, params.name, params.arguments or {}))
+        result = await acall(tools, params.name, params.arguments or {})
+        values = {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
+        structured = {} if result.is_error else {"structuredContent": dict(result.data)}
+        return types.CallToolResult.model_validate({**values, **structured})
 
     return _make_server(name, on_list, on_call)
 
 
 def _describe(tool: Tool) -> types.Tool:
     # By the names of the protocol: versions of the package differ in how they call the attributes.
-    return types.Tool.model_validate(
-        {
-            "name": tool.name,
-            "title": _TITLES[tool.name],
-            "description": tool.description,
-            "inputSchema": tool.schema,
-            "outputSchema": tool.output_schema,
-            "annotations": {
-                "title": _TITLES[tool.name],
-                "readOnlyHint": tool.read_only,
-                "destructiveHint": tool.destructive,
-                "idempotentHint": tool.idempotent,
-                "openWorldHint": False,
-            },
-        }
-    )
-
-
-def _answer(result: ToolResult) -> types.CallToolResult:
-    values = {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
-    if not result.is_error:
-        values["structuredContent"] = dict(result.data)
-    return types.CallToolResult.model_validate(values)
+    title = {"title": _TITLES[tool.name]}
+    hints = {
+        "readOnlyHint": tool.read_only,
+        "destructiveHint": tool.destructive,
+        "idempotentHint": tool.idempotent,
+        "openWorldHint": False,
+    }
+    schemas = {"inputSchema": tool.schema, "outputSchema": tool.output_schema, "annotations": {**title, **hints}}
+    return types.Tool.model_validate({"name": tool.name, **title, "description": tool.description, **schemas})
 
 
 def _make_server(name: str, on_list: Callable[..., Any], on_call: Callable[..., Any]) -> Server[Any]:

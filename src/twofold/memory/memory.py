@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from twofold.config import CollectionSettings
-from twofold.flow import Flow
+from twofold.flow import Closeable, Flow, closed_on_error
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
@@ -21,7 +21,7 @@ from twofold.memory.config import MemoryConfig, changed, settle
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, given_to
 from twofold.memory.recall import Recall
 from twofold.memory.scope import Scope
-from twofold.memory.state import Learned, MemoryStore, View, closed_on_error, complete
+from twofold.memory.state import Learned, MemoryStore, View
 from twofold.memory.turns import Turn
 from twofold.ranking.fusion import FusionLike
 from twofold.ranking.tuning import Pair
@@ -49,7 +49,7 @@ def _awaited(method: Callable[Concatenate[Memory, P], T]) -> Callable[Concatenat
     return twin
 
 
-class Memory:
+class Memory(Closeable):
     """What an agent remembers about its user and its work.
 
     Open one with `Memory.open`. It belongs to one user (and optionally to one agent and one session of theirs), and
@@ -110,7 +110,7 @@ class Memory:
         )
         if not index.awaited_only:
             with closed_on_error(index):
-                index.perform(lambda searcher: complete(searcher, settings))
+                index.create_indexes(settings)
         return cls(MemoryStore(index, config), scope, kind)._as_stored()
 
     @classmethod
@@ -136,7 +136,7 @@ class Memory:
             location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         with closed_on_error(index):
-            await index.aperform(lambda searcher: complete(searcher, settings))
+            await index.acreate_indexes(settings)
         return cls(MemoryStore(index, config), scope, kind)._as_stored()
 
     def _as_stored(self) -> Memory:
@@ -184,18 +184,6 @@ class Memory:
     async def aclose(self) -> None:
         """`close` without blocking the event loop."""
         await self._store.aclose()
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Memory:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         return f"<Memory of {self._scope} in {self.index!r}>"

@@ -11,8 +11,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Lock
@@ -22,7 +21,7 @@ from weakref import WeakKeyDictionary
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
-from twofold.engine.layout import from_point, initial_indexes, metadata_key
+from twofold.engine.layout import from_point, metadata_key
 from twofold.engine.requests import VectorQuery
 from twofold.errors import EngineUnavailable
 from twofold.flow import Flow, Work
@@ -293,26 +292,6 @@ def shared_state(index: HybridIndex) -> SharedState:
 
 
 # --- An open collection, and one scope's view of it ---
-
-
-def complete(searcher: Searcher, settings: CollectionSettings) -> Flow[None]:
-    """Create the indexes that a collection from before lacks."""
-    ready = searcher.ready
-    if not ready.engine.indexes:
-        return
-    for key, schema in initial_indexes(settings).items():
-        if key not in ready.schema.indexed:
-            yield from calls.create_index(ready.collection, key, schema, wait=True)
-
-
-@contextmanager
-def closed_on_error(index: HybridIndex) -> Iterator[None]:
-    """An index that can't be used doesn't stay open."""
-    try:
-        yield
-    except BaseException:
-        index.close()
-        raise
 
 
 class MemoryStore:

@@ -336,13 +336,11 @@ def _answer(values: Output, *parts: str) -> ToolResult:
 
 def _render(items: Sequence[MemoryItem]) -> str:
     """Memories as the model reads them: marked as data, long ones cut."""
-    return twofold.as_data([_cut(item) for item in items])
-
-
-def _cut(item: MemoryItem) -> MemoryItem:
-    surplus = len(item.text) - _MAX_SHOWN_CHARACTERS
-    shortened = f"{item.text[:_MAX_SHOWN_CHARACTERS]}… ({surplus:,} more characters)"
-    return replace(item, text=shortened) if surplus > 0 else item
+    shown = []
+    for item in items:
+        start, surplus = item.text[:_MAX_SHOWN_CHARACTERS], len(item.text) - _MAX_SHOWN_CHARACTERS
+        shown.append(replace(item, text=f"{start}… ({surplus:,} more characters)") if surplus > 0 else item)
+    return twofold.as_data(shown)
 
 
 _TOOLS: dict[str, Callable[..., Tool]] = {
@@ -355,7 +353,6 @@ _TOOLS: dict[str, Callable[..., Tool]] = {
         output=SearchOutput,
         action=search,
         read_only=True,
-        idempotent=True,
     ),
     "memory_save": partial(
         Tool,
@@ -366,7 +363,6 @@ _TOOLS: dict[str, Callable[..., Tool]] = {
         output=SaveOutput,
         action=save,
         destructive=True,  # what it `replaces` is no longer found
-        idempotent=True,
     ),
     "memory_update": partial(
         Tool,
@@ -375,7 +371,6 @@ _TOOLS: dict[str, Callable[..., Tool]] = {
         output=UpdateOutput,
         action=update,
         destructive=True,
-        idempotent=True,
     ),
     "memory_forget": partial(
         Tool,
@@ -385,7 +380,6 @@ _TOOLS: dict[str, Callable[..., Tool]] = {
         output=ForgetOutput,
         action=forget,
         destructive=True,
-        idempotent=True,
     ),
     "memory_list": partial(
         Tool,
@@ -395,7 +389,6 @@ _TOOLS: dict[str, Callable[..., Tool]] = {
         output=ListOutput,
         action=list_memories,
         read_only=True,
-        idempotent=True,
     ),
     "memory_feedback": partial(
         Tool,
@@ -403,7 +396,6 @@ _TOOLS: dict[str, Callable[..., Tool]] = {
         arguments=FeedbackArguments,
         output=FeedbackOutput,
         action=feedback,
-        idempotent=True,
     ),
 }
 NAMES = tuple(_TOOLS)
@@ -432,24 +424,20 @@ def memory_tools(
         aliases: Offer tools under the names of `ALIASES` too.
         trust: The trust of what they store: it comes from a model, so "agent" unless you know better.
     """
-    wanted = NAMES if only is None else _check_names(only)
+    wanted = NAMES if only is None else (only,) if isinstance(only, str) else tuple(only)
+    for name in wanted:
+        if name not in NAMES:
+            raise ConfigError(f"there is no tool {name!r}: only= takes {', '.join(NAMES)}")
     _check_memory(memory)
     if trust != "agent":  # else there is no need to load the memory yet
         from twofold.memory.items import check_trust
 
         check_trust(trust)
-    tools = [make(name, memory=memory, trust=trust) for name, make in _TOOLS.items() if name in wanted]
+    given: dict[str, Any] = {"memory": memory, "trust": trust, "idempotent": True}  # a model may try each of them twice
+    tools = [make(name, **given) for name, make in _TOOLS.items() if name in wanted]
     if aliases:
         tools += [replace(tool, name=alias) for alias, name in ALIASES.items() for tool in tools if tool.name == name]
     return [tool for tool in tools if tool.read_only or not read_only]
-
-
-def _check_names(only: Sequence[str]) -> list[str]:
-    names = [only] if isinstance(only, str) else list(only)
-    for name in names:
-        if name not in NAMES:
-            raise ConfigError(f"there is no tool {name!r}: only= takes {', '.join(NAMES)}")
-    return names
 
 
 def _check_memory(memory: object) -> None:
