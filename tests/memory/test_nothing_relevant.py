@@ -10,7 +10,7 @@ from tests.memory.scenarios import Model, Store, texts
 from twofold import Memory, MemoryConfig
 from twofold.encoders.bm25 import BM25
 from twofold.memory.recall import Alpha, adaptive, score_floor, share_corrected
-from twofold.ranking.fusion import Circumstances
+from twofold.ranking.fusion import Auto, Circumstances
 
 MEMORIES = [
     "The Matrix: a hacker learns that the world is a simulation.",
@@ -124,7 +124,7 @@ def test_there_is_no_floor_where_none_was_measured(memory: Memory) -> None:
     (1, 0.0, 0.30), (10, 0.055, 0.30), (100, 0.11, 0.30), (1000, 0.165, 0.36), (10_000, 0.22, 0.42),
 ])  # fmt: skip
 def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine: float) -> None:
-    least = score_floor(adaptive("auto", memories, Circumstances()), memories, corrected=0.0)
+    least = score_floor(adaptive(Auto(), memories, Circumstances()), memories, corrected=0.0)
     assert least is not None
     assert least.score == pytest.approx(score)
     assert least.cosine == pytest.approx(cosine)

@@ -239,7 +239,7 @@ def test_a_failure_half_way_counts_nothing_twice(open_here: Opener, by_hand: Non
     ids = [memory.remember(f"the tunnel number {n}") for n in range(6)]
     for identity, times in zip(ids, range(6), strict=True):
         for _ in range(times):
-            memory.memory._store.touched(memory.memory.user, [str(identity)])
+            memory.memory._store.counter.note(memory.memory.user, [str(identity)])
     engine = Refusing(memory, monkeypatch)
     engine.times = 2
     for _ in range(2):
@@ -261,7 +261,7 @@ def test_what_is_gone_is_left_out(open_memory: Opener, by_hand: None) -> None:
 
 
 def test_a_flush_waits_for_what_is_just_being_written() -> None:
-    pending = PendingRecalls()
+    pending = PendingRecalls(lambda user, flow: flow)
     pending.note("ada", {"x": Recalls(1, datetime.now(timezone.utc))})
     taken = pending.take("ada")
     assert pending.users() == ["ada"], "somebody is writing: whoever wants it all written has to wait for ada's lock"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
@@ -13,7 +13,7 @@ from twofold.config import CollectionSettings
 from twofold.errors import ConfigError
 from twofold.memory.items import INDEXES, check_trust, field_path
 from twofold.ranking.fusion import FusionLike, Strategy, resolve
-from twofold.ranking.signals import Recency, RecencyMode
+from twofold.ranking.signals import RecencyMode
 
 _PREFIX = "TWOFOLD_"
 # Names under which other memory servers know the same settings.
@@ -63,9 +63,9 @@ class MemoryConfig(BaseModel):
     """What importance adds or takes at most; 0 switches it off."""
     pinned: float = Field(default=0.1, ge=0)
     """What being pinned adds; 0 switches it off."""
-    type_weights: dict[str, float] = Field(default_factory=dict)
+    type_weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """A factor for each type, as {"decision": 1.2}."""
-    type_alpha: dict[str, float] = Field(default_factory=dict)
+    type_alpha: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
     """How much meaning counts for memories of a type, as {"movie": 0.8, "note": 0.6, "link": 0.5}."""
     fields: dict[str, Literal["keyword", "integer"]] = {"type": "keyword"}
     """Fields whose values a query can name besides tags: {"type": "keyword", "year": "integer"} makes "films of 2014"
@@ -95,20 +95,6 @@ class MemoryConfig(BaseModel):
     def _known_trust(cls, value: str | None) -> str | None:
         return value if value is None else check_trust(value)
 
-    @field_validator("type_weights", "type_alpha")
-    @classmethod
-    def _not_negative(cls, value: dict[str, float]) -> dict[str, float]:
-        if any(number < 0 for number in value.values()):
-            raise ValueError("weights can't be negative")
-        return value
-
-    @field_validator("type_alpha")
-    @classmethod
-    def _shares(cls, value: dict[str, float]) -> dict[str, float]:
-        if any(number > 1 for number in value.values()):
-            raise ValueError("how much meaning counts is a share from 0 to 1")
-        return value
-
     _alpha_from: str = PrivateAttr("the configuration")
 
     @property
@@ -116,16 +102,11 @@ class MemoryConfig(BaseModel):
         """Where `alpha` was set."""
         return f"set in {self._alpha_from}"
 
-    @property
-    def age(self) -> Recency:
-        """How age counts."""
-        return Recency(self.recency, self.recency_decay, self.recency_share)
-
 
 def _reasons(error: ValidationError) -> str:
     """What is wrong with which setting."""
-    told = error.errors(include_url=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}" for each in told)
+    reasons = error.errors(include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}" for each in reasons)
 
 
 # --- What is in force when a memory is opened ---
@@ -170,24 +151,19 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     for variable, field in {**_ALIASES, **named}.items():  # our own name goes last, and wins
         value = variables.get(variable, "").strip()
         if value:
-            settings[field] = _checked(variable, field, value)
+            settings[field] = _parsed(variable, field, value)
     return settings
 
 
-def _checked(variable: str, field: str, value: str) -> Any:
+def _parsed(variable: str, field: str, value: str) -> Any:
+    """A checked value: lists and tables are written as JSON, and nothing at all as "none"."""
     try:
-        return getattr(MemoryConfig(**{field: _parsed(value)}), field)
+        given: Any = None if value.lower() == "none" else json.loads(value) if value[0] in "[{" else value
+        return getattr(MemoryConfig(**{field: given}), field)
     except ValueError as error:
         why = error.__cause__
         reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else str(error)
         raise ConfigError(f"the environment variable {variable} is {value!r}: {reason}. Change or unset it") from error
-
-
-def _parsed(value: str) -> Any:
-    """Lists and tables are written as JSON, and nothing at all as "none"."""
-    if value.lower() == "none":
-        return None
-    return json.loads(value) if value[0] in "[{" else value
 
 
 # --- Other settings for a memory that is open ---

@@ -8,7 +8,6 @@ and `log`, what adapters show and what models read are made from it. A new field
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,71 +56,64 @@ TRUST = ("web", "tool", "agent", "user", "system")
 """Where a memory comes from, the least trusted first."""
 
 
-def as_moment(value: object, name: str) -> datetime:
+def as_moment(value: object, name: str, error: type[TwofoldError] = InvalidDocument) -> datetime:
     """A date, a datetime or an ISO text as a moment; without a zone it is taken as UTC."""
     try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
-        pass
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
-    try:
-        if isinstance(value, datetime):
-            moment = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00")) if isinstance(value, str) else value
+        if isinstance(moment, date) and not isinstance(moment, datetime):
+            moment = datetime(moment.year, moment.month, moment.day, tzinfo=timezone.utc)
+        if isinstance(moment, datetime):
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
             moment.astimezone(timezone.utc)  # what lies before the year 1 or after 9999 there can't be written
             return moment
-    except OverflowError:
+    except (ValueError, OverflowError):
         pass
-    raise InvalidDocument(f"{name} must be a date, a datetime or an ISO text such as 2026-02-21, got {value!r}")
+    raise error(f"{name} must be a date, a datetime or an ISO text such as 2026-02-21, got {value!r}")
 
 
-def as_tags(value: Sequence[str] | str | None, name: str = "tags") -> tuple[str, ...]:
-    """Tags without blanks around them and without repetitions."""
-    if value is not None and not isinstance(value, (str, list, tuple, set, frozenset, Sequence)):
-        raise InvalidDocument(f"give one text or a list of them, got {value!r}")
+def as_tags(
+    value: Sequence[str] | str | None, name: str = "tags", error: type[TwofoldError] = InvalidDocument
+) -> tuple[str, ...]:
+    """Tags, or other names, without blanks around them and without repetitions."""
+    if value is not None and not isinstance(value, (str, set, frozenset, Sequence)):
+        raise error(f"{name}: give one text or a list of them, got {value!r}")
     given = [value] if isinstance(value, str) else list(value or ())
     for tag in given:
         if not isinstance(tag, str) or not tag.strip():
-            raise InvalidDocument(f"a tag is a word or a few, got {tag!r}: leave it out or name it")
+            raise error(f"{name}: a tag is a word or a few, got {tag!r}: leave it out or name it")
     return tuple(dict.fromkeys(normalise(tag).strip() for tag in given))
 
 
-def check_trust(value: str, wrong: type[TwofoldError] = ConfigError) -> str:
+def check_trust(value: str, error: type[TwofoldError] = ConfigError) -> str:
     """A level of trust, or an error (that of a setting, unless it stands elsewhere) that names them all."""
     if value not in TRUST:
-        raise wrong(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
+        raise error(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
     return value
 
 
-def _check_text(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidDocument(f"{name} must be a text with something in it, got {value!r}")
-    return value
+Check: TypeAlias = Callable[[Any, str], Any]
+"""Takes a value and the name of the field; gives the value as it is kept, or raises."""
 
 
-def _check_mapping(value: object, name: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidDocument(f"{name} must be a mapping, got {type(value).__name__}")
-    return dict(value)
+def check_whole_number(value: object, name: str, low: int, high: int) -> None:
+    """An argument of a call that counts something."""
+    if not _is_number(value, low, high, int):
+        raise InvalidQuery(f"{name} must be a whole number from {low} to {high:,}, got {value!r}")
 
 
-def _check_flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidDocument(f"{name} is True or False, got {value!r}")
-    return value
+def _is_number(value: Any, low: int, high: int, kind: Any = (int, float)) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high
 
 
-def _check_share(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1 or math.isnan(value):
-        raise InvalidDocument(f"{name} must be a number from 0 to 1, got {value!r}")
-    return float(value)
+def _checked(holds: Callable[[Any], bool], what: str, convert: Callable[[Any], Any] = lambda value: value) -> Check:
+    """The check that the value of a field is what it must be."""
 
+    def check(value: Any, name: str) -> Any:
+        if not holds(value):
+            raise InvalidDocument(f"{name} must be {what}, got {value!r}")
+        return convert(value)
 
-def _check_count(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_EXACT_INTEGER:
-        raise InvalidDocument(f"{name} must be a whole number from 0, got {value!r}")
-    return value
+    return check
 
 
 # --- Values that a payload holds: anything may have changed it, so each is checked when it is read ---
@@ -130,48 +122,47 @@ MAX_EXACT_INTEGER = 2**53
 """The largest number that every engine and every language keeps exactly."""
 
 
-def _typed(value: Any, name: str, kind: Any) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"its field {name!r} is a {type(value).__name__}")
-    return value
-
-
-def _within(value: Any, name: str, low: float, high: float) -> Any:
-    """What lies outside can't be computed with: one such row would spoil the answer for all the others."""
-    if not low <= value <= high:
-        raise ValueError(f"its field {name!r} is {value}, and not from {low} to {high}")
-    return value
-
-
-def _read_texts(value: Any, name: str) -> tuple[str, ...]:
-    values = tuple(_typed(value, name, list))
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError(f"its field {name!r} has values that are no texts")
-    return values
-
-
 class FieldKind(NamedTuple):
-    """What values a field has: how a caller's is checked, how a stored one is read, and how it is written."""
+    """What values a field has: how a caller's is checked, what a payload holds, and how one becomes the other."""
 
-    check: Callable[[Any, str], Any]
-    """Takes what a caller gave and the name of the field; raises `InvalidDocument`."""
-    read: Callable[[Any, str], Any]
-    """Takes what a payload holds and the name of the field; raises `ValueError`."""
+    check: Check
+    """Of what a caller gave; raises `InvalidDocument`."""
+    stored: Any
+    """The type, or types, that a payload holds."""
+    bounds: tuple[float, float] | None = None
+    """What lies outside can't be computed with: one such row would spoil the answer for all the others."""
+    parse: Check = lambda value, name: value
     write: Callable[[Any], Any] = lambda value: value
 
+    def read(self, value: Any, name: str) -> Any:
+        """What a payload holds as the value of a field; `ValueError` says what is wrong with it."""
+        if not isinstance(value, self.stored) or (isinstance(value, bool) and self.stored is not bool):
+            raise ValueError(f"its field {name!r} is a {type(value).__name__}")
+        if self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
+            raise ValueError(f"its field {name!r} is {value}, and not from {self.bounds[0]} to {self.bounds[1]}")
+        return self.parse(value, name)
 
-TEXT = FieldKind(_check_text, lambda value, name: _typed(value, name, str))
-TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), TEXT.read)
-TAGS = FieldKind(as_tags, _read_texts, list)
-MAPPING = FieldKind(_check_mapping, lambda value, name: _typed(value, name, dict), dict)
-FLAG = FieldKind(_check_flag, lambda value, name: _typed(value, name, bool))
-SHARE = FieldKind(_check_share, lambda value, name: _within(_typed(value, name, (int, float)), name, 0, 1), float)
-COUNT = FieldKind(_check_count, lambda value, name: _within(_typed(value, name, int), name, 0, MAX_EXACT_INTEGER))
-MOMENT = FieldKind(
-    as_moment,
-    lambda value, name: as_moment(_typed(value, name, str), name),
-    lambda moment: iso(moment.astimezone(timezone.utc)),
-)
+
+def _parse_texts(value: list[Any], name: str) -> tuple[str, ...]:
+    if not all(isinstance(each, str) for each in value):
+        raise ValueError(f"its field {name!r} has values that are no texts")
+    return tuple(value)
+
+
+_IS_TEXT = _checked(lambda value: isinstance(value, str) and bool(value.strip()), "a text with something in it")
+_IS_MAPPING = _checked(lambda value: isinstance(value, Mapping), "a mapping", dict)
+_IS_FLAG = _checked(lambda value: isinstance(value, bool), "True or False")
+_IS_SHARE = _checked(lambda value: _is_number(value, 0, 1), "a number from 0 to 1", float)
+_IS_COUNT = _checked(lambda value: _is_number(value, 0, MAX_EXACT_INTEGER, int), "a whole number from 0")
+
+TEXT = FieldKind(_IS_TEXT, str)
+TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), str)
+TAGS = FieldKind(as_tags, list, parse=_parse_texts, write=list)
+MAPPING = FieldKind(_IS_MAPPING, dict, write=dict)
+FLAG = FieldKind(_IS_FLAG, bool)
+SHARE = FieldKind(_IS_SHARE, (int, float), (0, 1), write=float)
+COUNT = FieldKind(_IS_COUNT, int, (0, MAX_EXACT_INTEGER))
+MOMENT = FieldKind(as_moment, str, parse=as_moment, write=lambda moment: iso(moment.astimezone(timezone.utc)))
 
 # --- The table of fields ---
 
@@ -422,10 +413,6 @@ _MIN_WORD_LENGTH = 4
 _MAX_WORDS_PER_MEMORY = 256
 
 
-class Unreadable(Exception):
-    """A row that can't be handed out; the message says why."""
-
-
 def content_hash(text: str) -> str:
     """What tells one text from another."""
     return hashlib.sha256(normalise(text).encode()).hexdigest()
@@ -433,8 +420,8 @@ def content_hash(text: str) -> str:
 
 def to_record(item: MemoryItem, shelf: str) -> Record:
     """A memory as a document that can be stored under the label of a shelf; raises `InvalidDocument` if it can't."""
-    values = {name: (each, getattr(item, name)) for name, each in FIELDS.items()}
-    fields = {name: each.kind.write(value) for name, (each, value) in values.items() if value is not None}
+    values = {name: getattr(item, name) for name in FIELDS}
+    fields = {name: FIELDS[name].kind.write(value) for name, value in values.items() if value is not None}
     metadata = {"shelf": shelf, **fields, "words": searchable_words(item)}
     return next(check([{"text": item.text, "id": item.id, "metadata": metadata}]))
 
@@ -456,21 +443,28 @@ def lexical_text(metadata: Mapping[str, Any], text: str) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
+def to_item(stored: Stored) -> MemoryItem:
+    """A row as a memory; `ValueError` says why it can't be handed out: something else wrote or changed it."""
+    metadata = stored.metadata
+    if stored.id != stored.point:
+        raise ValueError(f"it calls itself {stored.id!r}, which is not its id")
+    written = metadata.get("content_hash")
+    if not isinstance(written, str):
+        raise ValueError("it has no content hash, so Twofold did not write it as a memory")
+    if written != content_hash(stored.text):
+        raise ValueError("its text is not the one that was stored: something else changed it")
+    fields = {}
+    for name, each in FIELDS.items():
+        if name in metadata and (metadata[name] is not None or each.required or each.default is not None):
+            fields[name] = each.kind.read(metadata[name], name)
+        elif each.required:
+            raise ValueError(f"its field {name!r} is missing")
+    return MemoryItem(stored.id, stored.text, **fields)
+
+
 def damage(stored: Stored) -> str | None:
     """Why a row can't be handed out, None if it can."""
     return Screen()(stored)
-
-
-def _mismatch(stored: Stored) -> str | None:
-    """Why a row can't be trusted: the text must be the one that was stored."""
-    if stored.id != stored.point:
-        return f"it calls itself {stored.id!r}, which is not its id"
-    written = stored.metadata.get("content_hash")
-    if not isinstance(written, str):
-        return "it has no content hash, so Twofold did not write it as a memory"
-    if written != content_hash(stored.text):
-        return "its text is not the one that was stored: something else changed it"
-    return None
 
 
 class Screen:
@@ -481,40 +475,18 @@ class Screen:
 
     def __call__(self, stored: Stored) -> str | None:
         """Why a row can't be handed out, None if it can."""
-        reason = _mismatch(stored)
-        if reason is None:
-            try:
-                self.items[stored.id] = to_item(stored)
-            except Unreadable as error:
-                return str(error)
-        return reason
+        try:
+            self.items[stored.id] = to_item(stored)
+        except ValueError as error:
+            return str(error)
+        return None
 
 
 def read_rows(rows: Iterable[Stored]) -> tuple[list[MemoryItem], tuple[Problem, ...]]:
     """The memories that rows are, and what is wrong with those that can't be read."""
     screen = Screen()
-    checked = [(row, screen(row)) for row in rows]
-    problems = tuple(Problem(row.id, reason) for row, reason in checked if reason is not None)
+    problems = tuple(Problem(row.id, reason) for row in rows if (reason := screen(row)) is not None)
     return list(screen.items.values()), problems
-
-
-def to_item(stored: Stored) -> MemoryItem:
-    """A row as a memory; raises `Unreadable` if a field is not what it should be."""
-    try:
-        return MemoryItem(stored.id, stored.text, **dict(_readable_fields(stored.metadata)))
-    except (TypeError, ValueError) as error:
-        raise Unreadable(str(error)) from error
-
-
-def _readable_fields(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, each in FIELDS.items():
-        if name not in metadata:
-            if each.required:
-                raise ValueError(f"its field {name!r} is missing")
-            continue
-        value = metadata[name]
-        if value is not None or each.required or each.default is not None:
-            yield name, each.kind.read(value, name)
 
 
 # --- Filters over memories: the names that a memory has, and the caller's own ---
@@ -533,10 +505,8 @@ def condition(given: Mapping[str, Any] | None) -> Node | None:
 
 
 def _placed(node: Node) -> Node:
-    if isinstance(node, All):
-        return All(tuple(_placed(part) for part in node.parts))
-    if isinstance(node, Either):
-        return Either(tuple(_placed(part) for part in node.parts))
+    if isinstance(node, (All, Either)):
+        return type(node)(tuple(_placed(part) for part in node.parts))
     if isinstance(node, Not):
         return Not(_placed(node.part))
     return replace(node, field=field_path(node.field)) if isinstance(node, Leaf) else node
@@ -568,8 +538,7 @@ def as_data(memories: Iterable[MemoryItem | MemoryHit] | MemoryResult, *, note: 
     items = [each.memory if isinstance(each, MemoryHit) else each for each in memories]
     if not items:
         return "No memories were found."
-    body = "\n".join(_one(item) for item in items)
-    return f"{_NOTE}\n<memories>\n{body}\n</memories>" if note else f"<memories>\n{body}\n</memories>"
+    return "\n".join([*([_NOTE] if note else []), "<memories>", *map(_one, items), "</memories>"])
 
 
 def _one(item: MemoryItem) -> str:

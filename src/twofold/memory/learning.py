@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +50,7 @@ _RECENCY_SHARE_GRID = (0.0, 0.1, 0.2, 0.4)
 # --- Feedback ---
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A memory was or wasn't useful for a query."""
 
     query: str
@@ -106,7 +105,9 @@ def learn(view: View) -> Flow[Learned | None]:
     for query in dict.fromkeys(judgement.query for judgement in judgements):
         yield Renew()
         useful = {each.memory: each.useful for each in judgements if each.query == query}
-        rows = yield from _found_rows(view, query)
+        request = Recall(query, k=RESULTS_SEEN, alpha=_NEUTRAL_ALPHA, min_score=-1.0, explain=True, learned=False)
+        hits = yield from recall(view, request)
+        rows = {hit.id: _row(hit.explanation, view.config) for hit in hits if hit.explanation}
         pairs += _pairs(rows, useful)
         used += len(useful.keys() & rows.keys())
     if not pairs:
@@ -118,13 +119,6 @@ def learn(view: View) -> Flow[Learned | None]:
     yield from _put(view, learned_row_id(view.scope), {**view.scope.fields("learned"), "learned": result.as_payload()})
     view.shared.forget_vocabulary(view.scope.user)
     return result
-
-
-def _found_rows(view: View, query: str) -> Flow[dict[str, Features]]:
-    """What a query finds, as numbers."""
-    request = Recall(query, k=RESULTS_SEEN, alpha=_NEUTRAL_ALPHA, min_score=-1.0, explain=True, learned=False)
-    result = yield from recall(view.searcher, view.store, view.scope, request)
-    return {hit.id: _row(hit.explanation, view.config) for hit in result if hit.explanation}
 
 
 def _row(why: Explanation, config: MemoryConfig) -> Features:
@@ -141,10 +135,9 @@ def _pairs(rows: Mapping[str, Features], useful: Mapping[str, bool]) -> list[tup
     good = [rows[i] for i, said in useful.items() if said and i in rows]
     bad = [rows[i] for i, said in useful.items() if not said and i in rows]
     rest = [row for i, row in rows.items() if i not in useful]
-    pairs = [(one, other, 1.0) for one, other in product(good, bad)]
-    pairs += [(one, other, 1 / max(len(rest), 1)) for one, other in product(good, rest)]
-    pairs += [(one, other, 1 / max(len(rest), 1)) for one, other in product(rest, bad)]
-    return pairs
+    less = 1 / max(len(rest), 1)
+    each = ((good, bad, 1.0), (good, rest, less), (rest, bad, less))
+    return [(one, other, weight) for ahead, behind, weight in each for one, other in product(ahead, behind)]
 
 
 def _usual_alpha(view: View) -> Flow[float]:
@@ -152,10 +145,10 @@ def _usual_alpha(view: View) -> Flow[float]:
     fusion, tuned = view.config.fusion, view.searcher.tuned
     if tuned is not None and adapts(fusion):
         return tuned.alpha
-    known = yield from view.vocabulary()
+    vocabulary = yield from view.vocabulary()
     circumstances = yield from view.searcher.circumstances("", view.scope.where(("memory",)))
-    usual = adaptive(fusion, known.memories, circumstances)
-    return fusion.alpha if usual.value is None else usual.value
+    usual = adaptive(fusion, vocabulary.memories, circumstances).value
+    return fusion.alpha if usual is None else usual
 
 
 def _alpha_range(view: View, usual: float) -> tuple[float, float]:
@@ -167,7 +160,7 @@ def _alpha_range(view: View, usual: float) -> tuple[float, float]:
     fusion = view.config.fusion
     if not learnable(fusion):
         return usual, usual
-    return (low, high) if has_floor(view.config, view.ready, fusion) and low <= usual <= high else (0.0, 1.0)
+    return (low, high) if has_floor(view, fusion) and low <= usual <= high else (0.0, 1.0)
 
 
 def fit(
@@ -217,8 +210,7 @@ def judged(view: View) -> Flow[list[Pair]]:
     for each in (yield from _judgements(view)):
         if each.useful:
             useful.setdefault(each.query, set()).add(each.memory)
-    fields = view.scope.fields("memory")
-    where = {name: value for name, value in fields.items() if name != "user"}  # the shelf names them
+    where = {name: value for name, value in view.scope.fields("memory").items() if name != "user"}  # the shelf names it
     return [Pair(query, frozenset(ids), where) for query, ids in useful.items()]
 
 

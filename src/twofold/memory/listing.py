@@ -18,9 +18,10 @@ from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.calls import FusedQuery, NewestFirst, VectorQuery
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
-from twofold.errors import InvalidQuery
+from twofold.errors import FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
 from twofold.flow import Flow, Work
+from twofold.index.queries import check_text
 from twofold.memory.items import (
     MemoryItem,
     MemoryPage,
@@ -29,6 +30,7 @@ from twofold.memory.items import (
     as_moment,
     check_id,
     check_ids,
+    check_whole_number,
     condition,
     damage,
     is_memory_id,
@@ -37,8 +39,8 @@ from twofold.memory.items import (
     words_in,
 )
 from twofold.memory.learning import drop_orphans
-from twofold.memory.recall import Recall, between, conditions, moment, recall
-from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope, Shelf, all_rows, find, readable, require
+from twofold.memory.recall import Recall, conditions, created_between, recall
+from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Shelf, all_rows, find, pieces, readable, require
 from twofold.memory.state import View
 from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
 from twofold.text import clean_query
@@ -46,9 +48,11 @@ from twofold.text import clean_query
 logger = logging.getLogger("twofold.memory")
 
 MAX_LIMIT = 10_000
+MAX_SIMILAR = 999_999
 MAX_VALUES = 10_000
 """How many types and tags `stats` counts at most."""
 LOG: Literal["log"] = "log"
+FEEDBACK: Literal["feedback"] = "feedback"
 _IDS_PER_FILTER = 256
 _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -66,12 +70,11 @@ def get(view: View, identity: str) -> Flow[MemoryItem | None]:
 def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
     """What is nearest in meaning to a memory."""
     identity = check_id(identity)
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise InvalidQuery(f"k must be a whole number from 0, got {k!r}")
+    check_whole_number(k, "k", 0, MAX_SIMILAR)
     rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
     item = require(rows, identity, view.scope)
     request = Recall(item.text, k=k + 1, alpha=1.0, signals=False)
-    result = yield from recall(view.searcher, view.store, view.scope, request)
+    result = yield from recall(view, request)
     return replace(result, hits=tuple(hit for hit in result if hit.id != identity)[:k])
 
 
@@ -80,8 +83,8 @@ def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
 
 def list_memories(view: View, request: Recall, limit: int, after: str | None, superseded: bool) -> Flow[MemoryPage]:
     """A page of memories that fulfil the conditions of a request, newest first, with every recall counted."""
-    known = (yield from view.vocabulary()) if request.tags else None
-    wanted = conditions(request, None, known.lexicon if known else None)
+    vocabulary = (yield from view.vocabulary()) if request.tags else None
+    wanted = conditions(request, None, vocabulary.lexicon if vocabulary else None)
     yield from view.store.counter.write_before_reading(view.searcher)
     return (yield from newest(view, MEMORIES if superseded else ("memory",), wanted, limit, after))
 
@@ -98,7 +101,7 @@ def newest(
 
     Rows that can't be read are named, and take no place.
     """
-    _check_limit(limit)
+    check_whole_number(limit, "limit", 1, MAX_LIMIT)
     last, seen = _read_cursor(after)
     bound = None if last is None else Between("created", lte=last)
     unseen = Not(HasPoint(tuple(seen))) if seen else None
@@ -109,12 +112,8 @@ def newest(
         undated = yield from all_rows(view.ready, view.scope.where(shelves, *wanted, no_date))
     items, problems = read_rows([*page, *undated])
     more = _cursor(page, last, seen) if len(rows) > len(page) else None
-    return MemoryPage(tuple(sorted(items, key=_newest_first)), more, problems)
-
-
-def _check_limit(limit: object) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidQuery(f"limit must be a whole number from 1 to {MAX_LIMIT:,}, got {limit!r}")
+    items.sort(key=lambda item: (-item.created.timestamp() if item.created else 0.0, item.id))
+    return MemoryPage(tuple(items), more, problems)
 
 
 def _readable_page(
@@ -140,10 +139,6 @@ def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> 
     leg = VectorQuery(words, max(matching, 1), where)
     answers = yield from calls.query(collection, [FusedQuery((leg,), NewestFirst("created"), number)])
     return [from_point(row) for row in answers[0]]
-
-
-def _newest_first(item: MemoryItem) -> tuple[float, str]:
-    return (-item.created.timestamp() if item.created else 0.0, item.id)
 
 
 def _cursor(page: Sequence[Stored], before: datetime | None, seen: Sequence[str]) -> str:
@@ -174,8 +169,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
     """A scope in numbers. With `verify` every row is read and checked."""
     scope, collection = view.scope, view.ready.collection
     counts: dict[Shelf, int] = {}
-    shelves: tuple[Shelf, ...] = (*TEXTS, "feedback")
-    for shelf in shelves:
+    for shelf in (*TEXTS, FEEDBACK):
         counts[shelf] = yield from calls.count(collection, scope.where((shelf,)))
     live = scope.where(("memory",))
     tables: dict[str, Mapping[Any, int]] = {}
@@ -217,13 +211,14 @@ def logs(
     view: View, query: str | None, day: Any, since: Any, until: Any, limit: int, after: str | None
 ) -> Flow[MemoryPage]:
     """Lines, newest first; with a query, those that have a word of it."""
-    wanted = [between("created", since, until), _on(day)]
+    wanted = [created_between(since, until)]
+    if day is not None:
+        start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
+        wanted.append(Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1)))
     if query is None:
         return (yield from newest(view, (LOG,), wanted, limit, after))
-    if not isinstance(query, str):
-        raise InvalidQuery(f"the query must be a string, got {type(query).__name__}")
-    _check_limit(limit)
-    text, _ = clean_query(query, view.store.search.max_query_chars)
+    check_whole_number(limit, "limit", 1, MAX_LIMIT)
+    text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
     words = yield from _words_of(view, text)
     if words is None:  # the words that are stored to compare mistyped ones with
         return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
@@ -244,13 +239,6 @@ def _words_of(view: View, text: str) -> Flow[Sparse | None]:
     return None
 
 
-def _on(day: Any) -> Node | None:
-    if day is None:
-        return None
-    start = moment(day, "day").replace(hour=0, minute=0, second=0, microsecond=0)
-    return between("created", start, start + timedelta(days=1, microseconds=-1))
-
-
 # --- `forget`: by id, by filter, by source, or everything of a scope ---
 
 
@@ -260,26 +248,21 @@ def forget(
     """Delete memories, and say how many there were."""
     if sum([ids is not None, filter is not None, source is not None, everything]) != 1:
         raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
-    where = _forgotten(view.scope, ids, filter, source, everything)
+    if everything:
+        where = view.scope.where(EVERYTHING)
+    elif ids is not None:
+        where = view.scope.where(TEXTS, HasPoint(tuple(each for each in check_ids(ids) if is_memory_id(each))))
+    else:
+        node: Node | None = Equals("source", source) if source is not None else condition(filter)
+        if node is None or matches_all(node):
+            raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
+        where = view.scope.where(TEXTS, node)
     number = yield from view.exclusively(_delete(view, where))
     yield from drop_orphans(view)
     view.shared.count(deleted=number)
     view.ready.sampler.changed(number)
     view.shared.forget_vocabulary(view.scope.user)
     return number
-
-
-def _forgotten(
-    scope: Scope, ids: str | Sequence[str] | None, given: Mapping[str, Any] | None, source: str | None, everything: bool
-) -> Node:
-    if everything:
-        return scope.where(EVERYTHING)
-    if ids is not None:
-        return scope.where(TEXTS, HasPoint(tuple(filter(is_memory_id, check_ids(ids)))))
-    node: Node | None = Equals("source", source) if source is not None else condition(given)
-    if node is None or matches_all(node):
-        raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
-    return scope.where(TEXTS, node)
 
 
 def _delete(view: View, where: Node) -> Flow[int]:
@@ -297,9 +280,8 @@ def _delete(view: View, where: Node) -> Flow[int]:
 def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
     """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
     successors = {row.point: row.metadata.get("superseded_by") for row in gone}
-    ids = list(successors)
-    for some in (ids[place : place + _IDS_PER_FILTER] for place in range(0, len(ids), _IDS_PER_FILTER)):
-        replaced = AnyOf("superseded_by", tuple(some))
+    for ids in pieces(list(successors), _IDS_PER_FILTER):
+        replaced = AnyOf("superseded_by", tuple(ids))
         hidden = yield from all_rows(view.ready, view.scope.where(("superseded",), replaced))
         for row in hidden:
             if row.point not in successors:

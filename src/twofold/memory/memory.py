@@ -1,4 +1,4 @@
-"""`Memory`: the public face. Every operation is a flow of its own, run by a method that waits and by one to await.
+"""`Memory`: the public face. Every operation is a flow, run by a pair of methods: one that blocks, one that awaits.
 
 The flows stand in `writing`, `turns`, `recall`, `listing` and `learning`; arguments are checked there.
 """
@@ -6,7 +6,6 @@ The flows stand in `writing`, `turns`, `recall`, `listing` and `learning`; argum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -48,7 +47,7 @@ class Memory(Closeable):
         self._default_type = "fact" if kind == "knowledge" else "note"
 
     def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the flow of an operation on this view, blocking."""
+        """Run the flow of an operation on this user's memories, blocking."""
         return self.index.perform(lambda searcher: operation(self._view(searcher), *args, **kwargs))
 
     async def _arun(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -405,7 +404,8 @@ class Memory(Closeable):
             touch: Count this recall; as configured if not given.
             explain: Say for each hit where its score comes from.
         """
-        return self._run(_recall, touch, locals())
+        request = {name: value for name, value in locals().items() if name != "self"}
+        return self._run(recall.recall, Recall(**request))
 
     async def arecall(
         self,
@@ -429,7 +429,8 @@ class Memory(Closeable):
         explain: bool = False,
     ) -> MemoryResult:
         """`recall` without blocking the event loop."""
-        return await self._arun(_recall, touch, locals())
+        request = {name: value for name, value in locals().items() if name != "self"}
+        return await self._arun(recall.recall, Recall(**request))
 
     def similar(self, id: str, k: int = 5) -> MemoryResult:
         """The memories nearest in meaning to one of them, by vector alone."""
@@ -608,15 +609,10 @@ class Memory(Closeable):
 
     def flush(self) -> None:
         """Write down pending recall counts now, instead of in a moment."""
-        return self.index.perform(self._store.counter.write)
+        return self._run(lambda view: self._store.counter.pending.write(view.searcher))
 
     async def aflush(self) -> None:
         """`flush` without blocking the event loop."""
-        return await self.index.aperform(self._store.counter.write)
+        return await self._arun(lambda view: self._store.counter.pending.write(view.searcher))
 
-
-def _recall(view: View, touch: bool | None, arguments: Mapping[str, Any]) -> Flow[MemoryResult]:
-    """Answer a recall with the arguments of the method, and count it."""
-    request = Recall(**{part.name: arguments[part.name] for part in fields(Recall) if part.name in arguments})
-    counted = view.config.touch if touch is None else touch
-    return recall.recall(view.searcher, view.store, view.scope, request, touch=counted)
+    # --- the async twins -----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """`recall`, step by step: conditions, alpha, corrections, what the query names, the floor, one search, the result.
 
-First what a recall may be asked for, then how much meaning counts where nobody said, then the last resort, and at the
-end the flow itself with its steps in the order in which it takes them.
+First what a recall may be asked for, then the flow, then its steps in the order in which it takes them. `learning` and
+`listing` use some of the steps too.
 """
 
 from __future__ import annotations
@@ -14,16 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-from twofold.encoders.bm25 import BM25
-from twofold.engine import calls
-from twofold.engine.calls import VectorQuery
-from twofold.engine.layout import Stored, from_point
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
-from twofold.flow import Flow, Work
-from twofold.index.opening import Ready
+from twofold.flow import Flow
 from twofold.index.queries import HINT_WEIGHT, Query, check_query, check_text
-from twofold.index.searching import Searcher
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
     TRUST,
@@ -34,12 +28,10 @@ from twofold.memory.items import (
     as_tags,
     check_trust,
     condition,
-    damage,
     lexical_text,
-    to_item,
 )
-from twofold.memory.scope import Scope, Shelf
-from twofold.memory.state import Learned, MemoryStore, Vocabulary, stemmer
+from twofold.memory.scope import all_rows
+from twofold.memory.state import Learned, View, Vocabulary, stemmer, words_there
 from twofold.ranking.fusion import (
     PROSE_ALPHA,
     TERMS_EXPONENT,
@@ -49,6 +41,7 @@ from twofold.ranking.fusion import (
     Strategy,
     Weighted,
     default_alpha,
+    resolve,
     shares,
 )
 from twofold.ranking.names import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
@@ -57,12 +50,12 @@ from twofold.ranking.signals import Named, Recency, SignalRanker, Signals
 from twofold.results import Explanation, Hit, Problem, SearchResult
 from twofold.text import says_something
 
-# --- What a recall is asked for, and its conditions as filters ---
+log = logging.getLogger("twofold.memory")
 
 
 @dataclass(frozen=True)
 class Recall:
-    """What `recall` was asked for."""
+    """The request: what `recall` was called with."""
 
     query: str
     k: int | None = None
@@ -81,83 +74,122 @@ class Recall:
     explain: bool = False
     signals: bool = True
     learned: bool = True
-    shelf: Shelf = "memory"
+    touch: bool | None = False
+    """Count the recall for what it found; None as configured."""
 
 
-def conditions(request: Recall, config: MemoryConfig | None, lexicon: Lexicon | None = None) -> list[Node | None]:
-    """What was asked for besides the query, as filters."""
+# Where a user has less than this share of the rows, the others' words distort how rare theirs are.
+_OWN_SHARE = 0.9
+# Fewer memories than the root of their number have it: the lexical leg alone might miss them. What is common is found.
+_RARE_WEIGHT = 0.5
+
+
+def recall(view: View, request: Recall) -> Flow[MemoryResult]:
+    """Answer a recall, and count it for what it found if the request says so."""
+    began, config, reasons = time.perf_counter(), view.config, list[str]()
+    check_text(request.query)
+    vocabulary = yield from _vocabulary(view, reasons)
+    learned = vocabulary.learned if request.learned else None
+    shelf = view.scope.where(("memory",))
+    where = view.scope.where(("memory",), *conditions(request, config.min_trust, vocabulary.lexicon))
+    circumstances = yield from view.searcher.circumstances(request.query, shelf)
+    fusion = config.fusion if request.fusion is None else resolve(request.fusion)
+    alpha = _alpha(view, request.alpha, fusion, learned, vocabulary.memories, circumstances)
+    corrected = yield from _corrections(view, request.query, vocabulary, reasons)
+    signals = _signals(request, vocabulary, corrected, config, learned, reasons)
+    floor = (
+        _floor(request.query, alpha, vocabulary, signals, circumstances, corrected) if has_floor(view, fusion) else None
+    )
+    screen, watched = Screen(), log.isEnabledFor(logging.INFO)
+    query = _query(view, request, where, alpha)
+    query = replace(
+        query,
+        explain=request.explain or watched,
+        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, floor, screen),
+        hint=" ".join(corrected.values()),
+        names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
+        hidden_fields=("words",),
+        idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * vocabulary.all_rows else None,
+        words_of=lambda stored: lexical_text(stored.metadata, stored.text),
+    )
+    outcome = yield from view.searcher.search(query)
+    result = outcome.result
+    if query.text and query.k and not outcome.ranked and config.text_fallback:
+        result = yield from _search_as_substring(view, query, where, result, screen)
+    result = replace(result, degraded="; ".join(filter(None, [*reasons, result.degraded])) or None)
+    memories = _memories(result, screen, request.explain, alpha, signals.named, corrected)
+    if watched:
+        _log(outcome.legs, memories, time.perf_counter() - began)
+    if memories.hits and (config.touch if request.touch is None else request.touch):
+        view.store.counter.note(view.scope.user, [hit.id for hit in memories.hits])
+    return memories
+
+
+def _vocabulary(view: View, reasons: list[str]) -> Flow[Vocabulary]:
+    """What the memories have. An engine that can't tell may still find them."""
+    try:
+        return (yield from view.vocabulary())
+    except EngineUnavailable:
+        raise
+    except EngineError as error:
+        _degraded(f"the tags and words there are could not be read: {error}", reasons)
+        return Vocabulary(Lexicon(stemmer(view.ready)), Words(), 0, 0, ())
+
+
+def _degraded(reason: str, reasons: list[str]) -> None:
+    reasons.append(reason)
+    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
+
+
+# --- The conditions of a request, as filters ---
+
+
+def conditions(request: Recall, min_trust: str | None, lexicon: Lexicon | None) -> list[Node | None]:
+    """What was asked for besides the query, as filters. Tags match in any spelling that the memories have."""
     if request.match not in ("any", "all"):
         raise InvalidQuery(f"match must be 'any' or 'all', got {request.match!r}")
-    types = _names(request.types, "types") if request.types is not None else ()
-    trust = request.min_trust or (config.min_trust if config else None)
-    dated = request.since is not None or request.until is not None
+    types = () if request.types is None else as_tags(request.types, "types", InvalidQuery)
+    trust = request.min_trust or min_trust
     return [
         AnyOf("type", types) if types else None,
         None if request.tags is None else _tag_filter(request.tags, request.match, lexicon),
         None if request.filter is None else condition(request.filter),
-        between("created", request.since, request.until) if dated else None,
+        None if request.since is None and request.until is None else created_between(request.since, request.until),
         None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
     ]
 
 
 def _tag_filter(tags: Sequence[str] | str, match: str, lexicon: Lexicon | None) -> Node | None:
-    """One of the tags, or all of them, each in any spelling that the memories have."""
-    wanted = [_spellings(tag, lexicon) for tag in _names(tags, "tags")]
-    if not wanted:
-        return None
-    if match == "any":
-        return AnyOf("tags", tuple(dict.fromkeys(each for spellings in wanted for each in spellings)))
-    return All(tuple(AnyOf("tags", spellings) for spellings in wanted))
+    wanted = []
+    for tag in as_tags(tags, "tags", InvalidQuery):
+        known = lexicon.spellings("tags", tag) if lexicon is not None else ()
+        wanted.append(tuple(dict.fromkeys([tag, *map(str, known)])))
+    if match == "all":
+        return All(tuple(AnyOf("tags", spellings) for spellings in wanted)) if wanted else None
+    every = tuple(dict.fromkeys(each for spellings in wanted for each in spellings))
+    return AnyOf("tags", every) if every else None
 
 
-def _spellings(tag: str, lexicon: Lexicon | None) -> tuple[str, ...]:
-    known = lexicon.spellings("tags", tag) if lexicon is not None else ()
-    return tuple(dict.fromkeys([tag, *map(str, known)]))
-
-
-def _names(given: Sequence[str] | str | None, what: str) -> tuple[str, ...]:
-    try:
-        return as_tags(given)
-    except ValueError as error:
-        raise InvalidQuery(f"{what}: {error}") from error
-
-
-def between(field: str, since: Any, until: Any) -> Node | None:
-    """A condition on a date; None if no bound is given."""
+def created_between(since: Any, until: Any) -> Node | None:
+    """A condition on the date of a memory; None if no bound is given. A day as `until` counts to its end."""
     if since is None and until is None:
         return None
-    low = None if since is None else moment(since, "since")
-    return Between(field, gte=low, lte=None if until is None else latest(until))
-
-
-def latest(until: Any) -> datetime:
-    """The last moment that is meant by "until": a day is over when it ends."""
-    last = moment(until, "until")
-    return last + timedelta(days=1, microseconds=-1) if _is_day(until) else last
+    first = None if since is None else as_moment(since, "since", FilterError)
+    last = None if until is None else as_moment(until, "until", FilterError)
+    if last is not None and _is_day(until):
+        last += timedelta(days=1, microseconds=-1)
+    return Between("created", gte=first, lte=last)
 
 
 def _is_day(value: Any) -> bool:
-    if not isinstance(value, str):
-        return not isinstance(value, datetime)
     try:
-        date.fromisoformat(value.strip())
+        return bool(date.fromisoformat(value.strip())) if isinstance(value, str) else not isinstance(value, datetime)
     except ValueError:
         return False
-    return True
-
-
-def moment(value: Any, name: str) -> datetime:
-    """A bound of a search in time."""
-    try:
-        return as_moment(value, name)
-    except ValueError as error:
-        raise FilterError(str(error)) from error
 
 
 # --- How much meaning counts where nobody said: it depends on the fusion, the language and the number of memories ---
 
-MEASURED = (0.1, 0.45)
-"""The least and the greatest alpha that there is a floor for."""
 _MOSTLY = 0.5
 # (fewer than so many memories, alpha), the last for all others. For `auto` the best alpha was the same at every size
 # from 100 to 10,000 texts: it depends on what the texts are, not on how many there are.
@@ -172,29 +204,41 @@ class Alpha:
     reason: str
 
 
-def adapts(fusion: Any) -> bool:
-    """The fusion was named, not made with weights of its own."""
-    return fusion == "auto" or (isinstance(fusion, Auto) and not fusion.chosen)
+def _alpha(
+    view: View,
+    given: float | None,
+    fusion: Strategy,
+    learned: Learned | None,
+    memories: int,
+    circumstances: Circumstances,
+) -> Alpha:
+    """How much meaning counts in this recall."""
+    if given is not None:
+        shares(given)
+        return Alpha(given, "given with the call")
+    if view.config.alpha is not None:
+        return Alpha(view.config.alpha, view.config.alpha_reason)
+    if learned is not None and learnable(fusion) and fusion.name == learned.fusion:
+        return Alpha(learned.alpha, learned.reason)
+    if view.searcher.tuned is not None and adapts(fusion):
+        return Alpha(None, "tuned on pairs for this collection")
+    return adaptive(fusion, memories, circumstances)
 
 
-def fusion_name(fusion: Any) -> str:
-    """What a fusion is called, given by name or as a value."""
-    return fusion.name if isinstance(fusion, Strategy) else str(fusion)
+def adapts(fusion: Strategy) -> bool:
+    """It is `auto` without weights that somebody gave it."""
+    return isinstance(fusion, Auto) and not fusion.chosen
 
 
-def learnable(fusion: Any) -> bool:
+def learnable(fusion: Strategy) -> bool:
     """Alpha is ours to choose: the fusion has no weights that somebody gave it, nor a way of its own to weigh."""
-    return adapts(fusion) or _by_size(fusion)
+    return adapts(fusion) or fusion == Weighted()
 
 
-def _by_size(fusion: Any) -> bool:
-    return bool(fusion == "weighted" or fusion == Weighted())
-
-
-def adaptive(fusion: Any, memories: int, circumstances: Circumstances) -> Alpha:
+def adaptive(fusion: Strategy, memories: int, circumstances: Circumstances) -> Alpha:
     """What suits a collection like this."""
     if not adapts(fusion):
-        if not _by_size(fusion):
+        if fusion != Weighted():
             return Alpha(None, "the weights of the fusion")
         value = next(alpha for size, alpha in _WEIGHTED if memories < size)
         return Alpha(value, f"adapted to {memories:,} memories")
@@ -205,200 +249,31 @@ def adaptive(fusion: Any, memories: int, circumstances: Circumstances) -> Alpha:
     elif unknown:
         reason = f"the dense model doesn't know the language of {unknown:.0%} of what is stored"
     elif code:
-        reason = f"{code:.0%} of what is stored is code" + (
-            ", and so is the query" if circumstances.asked_in_code else ""
-        )
+        too = ", and so is the query" if circumstances.asked_in_code else ""
+        reason = f"{code:.0%} of what is stored is code{too}"
     return Alpha(default_alpha(circumstances), reason)
 
 
-def score_floor(alpha: Alpha, memories: int, *, unknown_language: float = 0.0, corrected: float = 0.0) -> Floor | None:
-    """What off-topic queries stay under; None where it hasn't been measured.
+# --- What the query means and names, and how the signals count ---
 
-    It grows with the collection: the more words there are the rarer each of them is, and the more texts there are the
-    nearer is the nearest. What a rare word counts grows with the logarithm of their number, so the score does too; the
-    more meaning counts the less there is of it. A score that words make is no measure for a short memory that says the
-    same in other words, so a cosine that unrelated texts seldom have is enough by itself, unless most memories are in a
-    language that the model doesn't know: there every cosine is high. `benchmarks/quality/floor.py` measures what it
-    keeps and turns away. A question from the same field whose answer isn't there mostly stays above it.
-
-    `corrected` is the share of the query's words that a correction was found for: it scores less by as much, since the
-    words that were meant count less, and both they and the mistyped ones are terms.
-    """
-    if alpha.value is None or not MEASURED[0] <= alpha.value <= MEASURED[1] or not memories:
-        return None
-    score = (0.055 - 0.05 * max(0.0, alpha.value - PROSE_ALPHA)) * math.log10(memories)
-    cosine = None if unknown_language > _MOSTLY else 0.30 + 0.06 * math.log10(max(memories, 100) / 100)
-    return Floor(score * (1 - (1 - HINT_WEIGHT) * corrected) / (1 + corrected) ** TERMS_EXPONENT, cosine)
-
-
-def share_corrected(query: str, meant: Mapping[str, str], stem: Stemmer) -> float:
-    """Of the words that count in a query, the share that a correction was found for."""
-    if not meant:
-        return 0.0
-    counting = {found for word in split(query) if (found := stem(word)) is not None}
-    return min(1.0, len(meant) / max(1, len(counting)))
-
-
-# --- The last resort: the query as it stands, looked for in the texts ---
-
-_PAGE_SIZE = 256
-
-
-def search_as_substring(ready: Ready, query: Query, where: Node, found: SearchResult) -> Flow[SearchResult]:
-    """Every memory that contains the query, the newest first; what was found before, if there is none."""
-    wanted = fold(query.text.strip())
-    rows: list[Stored] = []
-    offset: Any = None
-    while True:
-        points, offset = yield from calls.scroll(ready.collection, where, limit=_PAGE_SIZE, offset=offset)
-        rows += [stored for stored in map(from_point, points) if wanted in fold(stored.text)]
-        if offset is None:
-            break
-    if not rows:
-        return found
-    rows.sort(key=lambda stored: str(stored.metadata.get("updated", "")), reverse=True)
-    damages = {stored.id: damage(stored) for stored in rows}
-    fit = [stored for stored in rows if damages[stored.id] is None][query.offset : query.need]
-    why = Explanation("text", None, None, 0.0, None, None, 0.0, (), 1.0) if query.explain else None
-    reason = "no word matched, so the query was looked for as a part of the texts"
-    return replace(
-        found,
-        mode="text",
-        hits=tuple(Hit(stored.id, stored.text, 1.0, 1.0, stored.metadata, why) for stored in fit),
-        degraded="; ".join(filter(None, [found.degraded, reason])),
-        problems=tuple(Problem(identity, said) for identity, said in damages.items() if said is not None),
-    )
-
-
-# --- `recall` ---
-
-log = logging.getLogger("twofold.memory")
-
-# Where a user has less than this share of the rows, the others' words distort how rare theirs are.
-_OWN_SHARE = 0.9
 _MISTYPED_WEIGHT = 0.8
-# Fewer memories than the root of their number have it: the lexical leg alone might miss them. What is common is found.
-_RARE_WEIGHT = 0.5
-_COMMON_WEIGHT = 0.3
 
 
-def recall(
-    searcher: Searcher, store: MemoryStore, scope: Scope, request: Recall, *, touch: bool = False
-) -> Flow[MemoryResult]:
-    """Answer a recall, and count it for what it found if `touch` says so."""
-    began = time.perf_counter()
-    config, reasons = store.config, list[str]()
-    check_text(request.query)
-    vocabulary = yield from _vocabulary(searcher, store, scope, reasons)
-    learned = vocabulary.learned if request.learned else None
-    shelf = scope.where((request.shelf,))
-    where = scope.where((request.shelf,), *conditions(request, config, vocabulary.lexicon))
-    circumstances = yield from searcher.circumstances(request.query, shelf)
-    fusion = config.fusion if request.fusion is None else request.fusion
-    alpha = _alpha(request, config, fusion, learned, vocabulary, searcher.tuned, circumstances)
-    corrected = yield from _corrections(request, vocabulary, searcher, config, scope, reasons)
-    signals = _signals(request, vocabulary, corrected, config, learned, reasons)
-    floor = None
-    if has_floor(config, searcher.ready, fusion):
-        floor = _floor(request.query, alpha, vocabulary, signals, circumstances, corrected, stemmer(searcher.ready))
-    screen, watched = Screen(), log.isEnabledFor(logging.INFO)
-    query = _query(request, store, where, alpha)
-    query = replace(
-        query,
-        explain=request.explain or watched,
-        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, floor, screen),
-        hint=" ".join(corrected.values()),
-        names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
-        hidden_fields=("words",),
-        idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.memories + vocabulary.others) else None,
-        words_of=lambda stored: lexical_text(stored.metadata, stored.text),
-    )
-    outcome = yield from searcher.search(query)
-    found = outcome.result
-    if query.text and query.k and not outcome.ranked and config.text_fallback:
-        found = yield from search_as_substring(searcher.ready, query, where, found)
-    found = replace(found, degraded="; ".join(filter(None, [*reasons, found.degraded])) or None)
-    result = _result(found, screen, request, alpha, signals.named, corrected)
-    if watched:
-        _log(outcome.legs, result, time.perf_counter() - began)
-    if touch and result.hits:
-        store.touched(scope.user, [hit.id for hit in result.hits])
-    return result
-
-
-def _vocabulary(searcher: Searcher, store: MemoryStore, scope: Scope, reasons: list[str]) -> Flow[Vocabulary]:
-    """What the memories have. An engine that can't tell may still find them."""
-    try:
-        return (yield from store.vocabulary(searcher, scope))
-    except EngineUnavailable:
-        raise
-    except EngineError as error:
-        _degraded(f"the tags and words there are could not be read: {error}", reasons)
-        return Vocabulary(Lexicon(stemmer(searcher.ready)), Words(), 0, 0, ())
-
-
-def _degraded(reason: str, reasons: list[str]) -> None:
-    reasons.append(reason)
-    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
-
-
-def _alpha(
-    request: Recall,
-    config: MemoryConfig,
-    fusion: Any,
-    learned: Learned | None,
-    vocabulary: Vocabulary,
-    tuned: Strategy | None,
-    circumstances: Circumstances,
-) -> Alpha:
-    """How much meaning counts in this recall."""
-    if request.alpha is not None:
-        shares(request.alpha)
-        return Alpha(request.alpha, "given with the call")
-    if config.alpha is not None:
-        return Alpha(config.alpha, config.alpha_reason)
-    if learned is not None and learnable(fusion) and fusion_name(fusion) == learned.fusion:
-        return Alpha(learned.alpha, learned.reason)
-    if tuned is not None and adapts(fusion):
-        return Alpha(None, "tuned on pairs for this collection")
-    return adaptive(fusion, vocabulary.memories, circumstances)
-
-
-def _corrections(
-    request: Recall,
-    vocabulary: Vocabulary,
-    searcher: Searcher,
-    config: MemoryConfig,
-    scope: Scope,
-    reasons: list[str],
-) -> Flow[dict[str, str]]:
+def _corrections(view: View, query: str, vocabulary: Vocabulary, reasons: list[str]) -> Flow[dict[str, str]]:
     """What words that no memory has may mean."""
-    if not config.typos or request.shelf != "memory":
+    if not view.config.typos:
         return {}
     try:
-        found = corrections(request.query, vocabulary.words, stemmer(searcher.ready))
+        possible = corrections(query, vocabulary.words, vocabulary.lexicon.stem)
     except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
         _degraded(_incomparable(error), reasons)
         return {}
-    there = (yield from _words_there(searcher.ready, scope, list(found))) if found else set()
-    return {word: other for word, other in found.items() if word not in there}
+    there = (yield from words_there(view, list(possible))) if possible else set()
+    return {word: other for word, other in possible.items() if word not in there}
 
 
 def _incomparable(error: Exception) -> str:
     return f"the query's words could not be compared with tags: {type(error).__name__}: {error}"
-
-
-def _words_there(ready: Ready, scope: Scope, words: Sequence[str]) -> Flow[set[str]]:
-    """Which words some memory has after all: of a long text not every word is kept for comparing."""
-    if not isinstance(ready.sparse, BM25):  # a model that knows related words finds something for every word
-        return set()
-    embed, where = ready.sparse.embed_query, scope.where(("memory",))
-    try:
-        vectors: list[Any] = yield Work(lambda: [embed(word) for word in words])
-    except Exception:  # the search will meet it too, and report it
-        return set()
-    found = yield from calls.query(ready.collection, [VectorQuery(vector, 1, where) for vector in vectors])
-    return {word for word, points in zip(words, found, strict=True) if points}
 
 
 def _signals(
@@ -411,8 +286,7 @@ def _signals(
 ) -> Signals:
     """What the query names, and how the signals count."""
     # An alpha of 1 is pure vector search: the order of the cosines, and nothing else.
-    meaning_only = (config.alpha if request.alpha is None else request.alpha) == 1
-    on = request.signals and not meaning_only
+    on = request.signals and (config.alpha if request.alpha is None else request.alpha) != 1
     named: tuple[Named, ...] = ()
     try:
         if on and request.tags is None and config.tag_weight:
@@ -436,7 +310,7 @@ def _named(query: str, corrected: Mapping[str, str], vocabulary: Vocabulary) -> 
 def build_signals(
     config: MemoryConfig, learned: Learned | None, named: tuple[Named, ...], *, on: bool = True, typed: bool = True
 ) -> Signals:
-    """The signals as configured, or all of them neutral.
+    """The signals as configured, or all of them neutral. What was learned goes before a default, not before a setting.
 
     Now is the end of this minute, before which everything was written: within it ages are the same, and told once.
     """
@@ -445,13 +319,14 @@ def build_signals(
     if not on:
         neutral = replace(age, decay=0.0)
         return Signals(now, tag_weight=0.0, recency=neutral, popularity=0.0, importance=0.0, pinned=0.0)
-    if learned is not None and "recency_share" not in config.model_fields_set:
-        age = replace(age, share=learned.recency_share)
-    own_tags = learned is not None and "tag_weight" not in config.model_fields_set
+    tag_weight, given = config.tag_weight, config.model_fields_set
+    if learned is not None:
+        age = age if "recency_share" in given else replace(age, share=learned.recency_share)
+        tag_weight = tag_weight if "tag_weight" in given else learned.tag_weight
     return Signals(
         now=now,
         named=named,
-        tag_weight=learned.tag_weight if learned is not None and own_tags else config.tag_weight,
+        tag_weight=tag_weight,
         recency=age,
         popularity=config.popularity,
         importance=config.importance,
@@ -461,9 +336,17 @@ def build_signals(
     )
 
 
-def has_floor(config: MemoryConfig, ready: Ready, fusion: Any) -> bool:
+# --- The floor that off-topic queries stay under ---
+
+MEASURED = (0.1, 0.45)
+"""The least and the greatest alpha that there is a floor for."""
+_COMMON_WEIGHT = 0.3
+
+
+def has_floor(view: View, fusion: Strategy) -> bool:
     """A floor is wanted, and it was measured for this model and fusion; for which alphas, `score_floor` knows."""
-    measured = not config.type_alpha and ready.has_bundled_model and adapts(fusion)
+    config = view.config
+    measured = not config.type_alpha and view.ready.has_bundled_model and adapts(fusion)
     return config.min_score == "auto" and measured
 
 
@@ -474,66 +357,116 @@ def _floor(
     signals: Signals,
     circumstances: Circumstances,
     corrected: Mapping[str, str],
-    stem: Stemmer,
 ) -> Floor | None:
     """What off-topic queries stay under, higher by what is gained from names that many memories have."""
+    stem, unknown = vocabulary.lexicon.stem, circumstances.unknown_language
     share = share_corrected(query, corrected, stem) if corrected else 0.0
-    unknown = circumstances.unknown_language
     least = score_floor(alpha, vocabulary.memories, unknown_language=unknown, corrected=share)
-    if least is None or alpha.value is None:
-        return None
     common = [named for named in signals.named if named.weight < _COMMON_WEIGHT]
-    if not common:
+    if least is None or alpha.value is None or not common:
         return least
     # "rules of chess" names the memories of the type `rule`, and isn't about any of them: what they gain by that
     # doesn't count, as far as the query is about something else.
-    words = {found for word in split(query) if (found := stem(word)) is not None}
+    words = _stems(query, stem)
     named = {stem(word) for each in signals.named for word in split(str(each.matches[0].value))}
     elsewhere = len(words - named) / max(1, len(words))
     gained = elsewhere * signals.tag_share * sum(each.weight for each in common) / len(signals.named)
     return replace(least, score=least.score + (1 - alpha.value) * gained)
 
 
-def _query(request: Recall, store: MemoryStore, where: Node, alpha: Alpha) -> Query:
-    overrides = {
-        "alpha": alpha.value,
-        "fusion": request.fusion,
-        "depth": request.depth,
-        "min_score": request.min_score,
-    }
-    k = store.config.k if request.k is None else request.k
-    text = request.query if says_something(request.query) else ""  # to a model "!" is as near to one text as to another
+def score_floor(alpha: Alpha, memories: int, *, unknown_language: float = 0.0, corrected: float = 0.0) -> Floor | None:
+    """What off-topic queries stay under; None where it hasn't been measured.
+
+    It grows with the collection: the more words there are the rarer each of them is, and the more texts there are the
+    nearer is the nearest. What a rare word counts grows with the logarithm of their number, so the score does too; the
+    more meaning counts the less there is of it. A score that words make is no measure for a short memory that says the
+    same in other words, so a cosine that unrelated texts seldom have is enough by itself, unless most memories are in a
+    language that the model doesn't know: there every cosine is high. `benchmarks/quality/floor.py` measures what it
+    keeps and turns away. A question from the same field whose answer isn't there mostly stays above it.
+
+    `corrected` is the share of the query's words that a correction was found for: it scores less by as much, since the
+    words that were meant count less, and both they and the mistyped ones are terms.
+    """
+    if alpha.value is None or not MEASURED[0] <= alpha.value <= MEASURED[1] or not memories:
+        return None
+    score = (0.055 - 0.05 * max(0.0, alpha.value - PROSE_ALPHA)) * math.log10(memories)
+    cosine = None if unknown_language > _MOSTLY else 0.30 + 0.06 * math.log10(max(memories, 100) / 100)
+    return Floor(score * (1 - (1 - HINT_WEIGHT) * corrected) / (1 + corrected) ** TERMS_EXPONENT, cosine)
+
+
+def share_corrected(query: str, corrected: Mapping[str, str], stem: Stemmer) -> float:
+    """Of the words that count in a query, the share that a correction was found for."""
+    return min(1.0, len(corrected) / max(1, len(_stems(query, stem))))
+
+
+def _stems(query: str, stem: Stemmer) -> set[str]:
+    return {known for word in split(query) if (known := stem(word)) is not None}
+
+
+# --- The search, the last resort where it finds nothing, and the result ---
+
+
+def _query(view: View, request: Recall, where: Node, alpha: Alpha) -> Query:
     return check_query(
-        text,
-        k=k,
+        # To a model "!" is as near to one text as to another.
+        request.query if says_something(request.query) else "",
+        k=view.config.k if request.k is None else request.k,
         offset=request.offset,
         where=where,
-        config=store.search,
-        overrides=overrides,
+        config=view.store.search,
+        overrides={
+            "alpha": alpha.value,
+            "fusion": request.fusion,
+            "depth": request.depth,
+            "min_score": request.min_score,
+        },
         explain=False,
         whole_corpus=True,
     )
 
 
-def _result(
-    found: SearchResult,
+def _search_as_substring(
+    view: View, query: Query, where: Node, nothing: SearchResult, screen: Screen
+) -> Flow[SearchResult]:
+    """Every memory that contains the query as it stands, the newest first; if there is none, `nothing`."""
+    wanted = fold(query.text.strip())
+    rows = yield from all_rows(view.ready, where, keep=lambda stored: wanted in fold(stored.text))
+    if not rows:
+        return nothing
+    rows.sort(key=lambda stored: str(stored.metadata.get("updated", "")), reverse=True)
+    damages = {stored.id: screen(stored) for stored in rows}
+    fit = [stored for stored in rows if damages[stored.id] is None][query.offset : query.need]
+    why = Explanation("text", None, None, 0.0, None, None, 0.0, (), 1.0) if query.explain else None
+    reason = "no word matched, so the query was looked for as a part of the texts"
+    return replace(
+        nothing,
+        mode="text",
+        hits=tuple(Hit(stored.id, stored.text, 1.0, 1.0, stored.metadata, why) for stored in fit),
+        degraded="; ".join(filter(None, [nothing.degraded, reason])),
+        problems=tuple(Problem(identity, said) for identity, said in damages.items() if said is not None),
+    )
+
+
+def _memories(
+    result: SearchResult,
     screen: Screen,
-    request: Recall,
+    explain: bool,
     alpha: Alpha,
     named: tuple[Named, ...],
     corrected: dict[str, str],
 ) -> MemoryResult:
+    """What was found, as memories: the screen has read each of them."""
     hits = []
-    for hit in found.hits:
-        memory = screen.items.get(hit.id) or to_item(Stored(hit.id, hit.id, hit.text, hit.metadata))
-        why = replace(hit.explanation, alpha_reason=alpha.reason) if request.explain and hit.explanation else None
+    for hit in result.hits:
+        memory = screen.items[hit.id]
+        why = replace(hit.explanation, alpha_reason=alpha.reason) if explain and hit.explanation else None
         hits.append(MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory))
     return MemoryResult(
         hits=tuple(hits),
-        mode=found.mode,
-        degraded=found.degraded,
-        query=found.query,
-        problems=found.problems,
+        mode=result.mode,
+        degraded=result.degraded,
+        query=result.query,
+        problems=result.problems,
         alpha=alpha.value,
         alpha_reason=alpha.reason,
         tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from twofold.engine import calls
 from twofold.engine.layout import Stored, from_point
@@ -15,7 +15,7 @@ from twofold.errors import ConfigError, MemoryDamaged, MemoryNotFound
 from twofold.filters import All, AnyOf, Equals, Node, Not, Present
 from twofold.flow import Flow
 from twofold.index.opening import Ready
-from twofold.memory.items import MemoryItem, damage, is_memory_id, to_item
+from twofold.memory.items import MemoryItem, is_memory_id, to_item
 from twofold.text import find_surrogate
 
 Shelf: TypeAlias = Literal["memory", "superseded", "log", "feedback", "learned"]
@@ -25,6 +25,7 @@ TEXTS: tuple[Shelf, ...] = (*MEMORIES, "log")
 """The shelves of rows that have a text, and so vectors."""
 EVERYTHING: tuple[Shelf, ...] = (*TEXTS, "feedback", "learned")
 
+T = TypeVar("T")
 _NAMESPACE = uuid.UUID("0c9a1f6b-5c0e-5b3f-9a53-7f1f0d5a9a61")
 _MAX_NAME_LENGTH = 512
 _ROWS_PER_PAGE = 256
@@ -43,9 +44,8 @@ class Scope:
 
     def __post_init__(self) -> None:
         _check("user", self.user)
-        for name, value in (("agent", self.agent), ("session", self.session)):
-            if value is not None:
-                _check(name, value)
+        for name, value in self._narrow():
+            _check(name, value)
 
     def label(self, shelf: Shelf) -> str:
         """What the user's rows on a shelf carry. Shelves have no colon, so no two users can share a label."""
@@ -54,10 +54,9 @@ class Scope:
     def where(self, shelves: Iterable[Shelf], *also: Node | None) -> Node:
         """The condition for everything of this scope on some shelves."""
         labels = tuple(self.label(shelf) for shelf in shelves)
-        parts: list[Node] = [Equals("shelf", labels[0]) if len(labels) == 1 else AnyOf("shelf", labels)]
-        parts += [Equals(name, value) for name, value in self._narrow()]
-        parts += [node for node in also if node is not None]
-        return parts[0] if len(parts) == 1 else All(tuple(parts))
+        own = Equals("shelf", labels[0]) if len(labels) == 1 else AnyOf("shelf", labels)
+        more = [*(Equals(name, value) for name, value in self._narrow()), *(node for node in also if node is not None)]
+        return All((own, *more)) if more else own
 
     def exactly(self, *names: str) -> list[Node]:
         """Conditions that leave out rows of an agent or a session where this scope names none."""
@@ -75,8 +74,8 @@ class Scope:
 
     def wider(self) -> tuple[Scope, ...]:
         """This scope and those that it is a part of, the narrowest first."""
-        all_of_them = (self, Scope(self.user, self.agent), Scope(self.user, None, self.session), Scope(self.user))
-        return tuple(dict.fromkeys(all_of_them))
+        user, agent, session = self.user, self.agent, self.session
+        return tuple(dict.fromkeys([self, Scope(user, agent), Scope(user, None, session), Scope(user)]))
 
     def identity(self, shelf: str, content: object) -> str:
         """An id for this content, in this scope: the same every time, and no other scope can come by it."""
@@ -108,6 +107,11 @@ def _check(name: str, value: object) -> None:
 # --- The rows of a scope ---
 
 
+def pieces(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """So many at a time."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
 def find(ready: Ready, scope: Scope, ids: Sequence[str], shelves: Sequence[Shelf]) -> Flow[dict[str, Stored]]:
     """Rows of this scope by id, whatever their state; what belongs to others is not there."""
     possible = [identity for identity in ids if is_memory_id(identity)]
@@ -125,25 +129,24 @@ def require(rows: Mapping[str, Stored], identity: str, scope: Scope) -> MemoryIt
 
 def readable(stored: Stored) -> MemoryItem:
     """A row as a memory, or an error that says what is wrong with it."""
-    reason = damage(stored)
-    if reason is not None:
+    try:
+        return to_item(stored)
+    except ValueError as error:
         raise MemoryDamaged(
-            f"memory {stored.point!r} can't be used: {reason}. forget({stored.point!r}) removes it, and "
+            f"memory {stored.point!r} can't be used: {error}. forget({stored.point!r}) removes it, and "
             "stats(verify=True) names all that are like it",
             id=stored.point,
-            reason=reason,
-        )
-    return to_item(stored)
+            reason=str(error),
+        ) from error
 
 
-def all_rows(ready: Ready, where: Node, *, only: Sequence[str] | None = None) -> Flow[list[Stored]]:
+def all_rows(
+    ready: Ready, where: Node, *, only: Sequence[str] | None = None, keep: Callable[[Stored], bool] = lambda row: True
+) -> Flow[list[Stored]]:
     """All rows that match, whatever their state, a page at a time; with `only`, some fields of them."""
-    rows: list[Stored] = []
-    offset: Any = None
+    rows, offset, collection = list[Stored](), None, ready.collection
     while True:
-        points, offset = yield from calls.scroll(
-            ready.collection, where, limit=_ROWS_PER_PAGE, offset=offset, only=only
-        )
-        rows += [from_point(point) for point in points]
+        points, offset = yield from calls.scroll(collection, where, limit=_ROWS_PER_PAGE, offset=offset, only=only)
+        rows += filter(keep, map(from_point, points))
         if offset is None:
             return rows

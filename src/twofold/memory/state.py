@@ -11,7 +11,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Lock
@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
+from twofold.engine.calls import VectorQuery
 from twofold.engine.layout import from_point, metadata_key
 from twofold.errors import EngineUnavailable
 from twofold.flow import Flow, Work
@@ -64,15 +65,12 @@ class Learned:
     def from_payload(cls, payload: Any) -> Learned | None:
         """Read them back; None if they can't be computed with."""
         try:
-            known = {name: payload[name] for name in cls.__dataclass_fields__ if name != "fusion" or name in payload}
-        except (KeyError, TypeError):
+            learned = cls(**{name: payload[name] for name in cls.__dataclass_fields__ if name in payload})
+        except TypeError:  # something is missing, or it is no mapping
             return None
-        learned = cls(**known)
-        settings = (learned.alpha, learned.tag_weight, learned.recency_share)
-        if not all(type(value) in (int, float) for value in (*settings, learned.judgements)):
-            return None
-        usable = 0 <= learned.alpha <= 1 and learned.tag_weight >= 0 and 0 <= learned.recency_share <= 1
-        return learned if usable else None
+        numbers = (learned.alpha, learned.tag_weight, learned.recency_share, learned.judgements)
+        usable = all(type(value) in (int, float) for value in numbers) and 0 <= learned.alpha <= 1
+        return learned if usable and learned.tag_weight >= 0 and 0 <= learned.recency_share <= 1 else None
 
     @property
     def reason(self) -> str:
@@ -136,9 +134,9 @@ class Vocabulary:
     read_at: float = field(default_factory=time.monotonic)
 
     @property
-    def others(self) -> int:
-        """Rows of the collection that belong to others, at this moment: they write while this scope only reads."""
-        return max(0, self.rows + self.written.added - self.memories)
+    def all_rows(self) -> int:
+        """Rows of the collection at this moment, also those of others: they write while this scope only reads."""
+        return self.rows + self.written.added
 
     def add(self, item: MemoryItem) -> None:
         """A memory was written."""
@@ -147,10 +145,6 @@ class Vocabulary:
             values = value if isinstance(value, (list, tuple)) else [value]
             self.lexicon.add(path, [v for v in values if isinstance(v, (str, int)) and not isinstance(v, bool)])
         self.words.add(searchable_words(item))
-
-    def outdated(self, *, shared: bool) -> bool:
-        """Other processes may have written meanwhile, where they can."""
-        return shared and time.monotonic() - self.read_at > VOCABULARY_SECONDS
 
 
 def _value_at(item: MemoryItem, path: str) -> Any:
@@ -191,11 +185,7 @@ def read_vocabulary(ready: Ready, key: VocabularyKey, written: RowCounts) -> Flo
 
 def stemmer(ready: Ready) -> Stemmer:
     """How words are brought to their stems: as the lexical leg does it."""
-    sparse = ready.sparse
-    if isinstance(sparse, BM25):
-        return sparse.stem
-    unchanged: Callable[[str], str | None] = str
-    return unchanged
+    return ready.sparse.stem if isinstance(ready.sparse, BM25) else str
 
 
 # --- What all views of one collection share in this process, however often it was opened ---
@@ -220,7 +210,14 @@ class SharedState:
     def exclusively(self, user: str, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
         lock = self.locks[_slot(user)]
-        yield Work(partial(_acquire, lock), partial(_acquire_awaiting, lock))
+        acquired = yield Work(partial(lock.acquire, timeout=LOCK_TIMEOUT_SECONDS), partial(_acquire, lock))
+        if not acquired:
+            raise EngineUnavailable(
+                f"another change of this user's memories has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing "
+                "was written. Try again, and see whether the engine answers",
+                operation="wait",
+                location="this process",
+            )
         try:
             return (yield from flow)
         finally:  # also when the flow is dropped half way
@@ -228,21 +225,18 @@ class SharedState:
 
     def vocabulary(self, ready: Ready, key: VocabularyKey) -> Flow[Vocabulary]:
         """What a scope's memories have, read once and kept in step."""
-        known = self._vocabularies.get(key)
-        if known is None or known.outdated(shared=ready.engine.shared):
-            version = self._versions[_slot(key.scope.user)]
-            known = yield from read_vocabulary(ready, key, self._written)
-            self._keep(key, known, version)
-        return known
-
-    def _keep(self, key: VocabularyKey, known: Vocabulary, version: int) -> None:
-        """Keep what was read, unless it may lack what was written meanwhile."""
+        kept = self._vocabularies.get(key)
+        if kept is not None and not (ready.engine.shared and time.monotonic() - kept.read_at > VOCABULARY_SECONDS):
+            return kept
+        version = self._versions[_slot(key.scope.user)]
+        new = yield from read_vocabulary(ready, key, self._written)
         with self._guard:
-            if self._versions[_slot(key.scope.user)] == version:
+            if self._versions[_slot(key.scope.user)] == version:  # else it may lack what was written meanwhile
                 self._vocabularies.pop(key, None)
-                self._vocabularies[key] = known
+                self._vocabularies[key] = new
             while len(self._vocabularies) > MAX_VOCABULARIES:
                 self._vocabularies.pop(next(iter(self._vocabularies)))
+        return new
 
     def forget_vocabulary(self, user: str) -> None:
         """Memories of a user are gone or have changed: what is left must be read anew."""
@@ -255,15 +249,15 @@ class SharedState:
         """Memories of one scope were written, some of them new: the views that can see them know their words."""
         if not items:
             return
-        whose = (items[0].user, items[0].agent, items[0].session)
+        first = items[0]
         with self._guard:
-            self._versions[_slot(whose[0])] += 1
+            self._versions[_slot(first.user)] += 1
             self._written.added += new
-            for key, known in self._vocabularies.items():
-                if key.scope.sees(*whose):
-                    known.memories += new
+            for key, vocabulary in self._vocabularies.items():
+                if key.scope.sees(first.user, first.agent, first.session):
+                    vocabulary.memories += new
                     for item in items:
-                        known.add(item)
+                        vocabulary.add(item)
 
     def count(self, *, added: int = 0, deleted: int = 0) -> None:
         """Rows were added or deleted, without new words for anybody."""
@@ -277,27 +271,14 @@ def _slot(user: str) -> int:
     return hash(user) % LOCKS
 
 
-def _acquire(lock: Lock) -> None:
-    if not lock.acquire(timeout=LOCK_TIMEOUT_SECONDS):
-        raise _lock_timeout()
-
-
-async def _acquire_awaiting(lock: Lock) -> None:
+async def _acquire(lock: Lock) -> bool:
     """Polls, because a thread that waits for a lock can't be called off when the task is."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while not lock.acquire(blocking=False):
         if time.monotonic() > deadline:
-            raise _lock_timeout()
+            return False
         await asyncio.sleep(_LOCK_POLL_SECONDS)
-
-
-def _lock_timeout() -> EngineUnavailable:
-    return EngineUnavailable(
-        f"another change of this user's memories has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing was "
-        "written. Try again, and see whether the engine answers",
-        operation="wait",
-        location="this process",
-    )
+    return True
 
 
 _states: WeakKeyDictionary[object, dict[str, SharedState]] = WeakKeyDictionary()
@@ -348,15 +329,6 @@ class MemoryStore:
         other._configure(config)
         return other
 
-    def vocabulary(self, searcher: Searcher, scope: Scope) -> Flow[Vocabulary]:
-        """What a scope's memories have."""
-        key = VocabularyKey(scope, tuple(self.config.fields), self.config.typos)
-        return self.shared.vocabulary(searcher.ready, key)
-
-    def touched(self, user: str, ids: Sequence[str]) -> None:
-        """Memories were recalled. That is written in a moment, in nobody's way."""
-        self.counter.note(user, ids)
-
     def close(self) -> None:
         """Write what is pending, here and beside, and let go of the engine."""
         try:
@@ -399,8 +371,22 @@ class View:
 
     def vocabulary(self) -> Flow[Vocabulary]:
         """What the memories of the scope have."""
-        return self.store.vocabulary(self.searcher, self.scope)
+        key = VocabularyKey(self.scope, tuple(self.config.fields), self.config.typos)
+        return self.shared.vocabulary(self.ready, key)
 
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
         return self.shared.exclusively(self.scope.user, flow)
+
+
+def words_there(view: View, words: Sequence[str]) -> Flow[set[str]]:
+    """Which words some memory has after all: of a long text not every word is in the vocabulary."""
+    sparse, where = view.ready.sparse, view.scope.where(("memory",))
+    if not isinstance(sparse, BM25):  # a model that knows related words finds something for every word
+        return set()
+    try:
+        vectors = yield Work(lambda: [sparse.embed_query(word) for word in words])
+    except Exception:  # the search will meet it too, and report it
+        return set()
+    answers = yield from calls.query(view.ready.collection, [VectorQuery(vector, 1, where) for vector in vectors])
+    return {word for word, points in zip(words, answers, strict=True) if points}

@@ -7,11 +7,11 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from twofold.documents import iso
 from twofold.engine import calls
@@ -22,12 +22,12 @@ from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory.items import MAX_EXACT_INTEGER
+from twofold.memory.scope import pieces
 
 log = logging.getLogger("twofold.memory")
 
 Exclusively: TypeAlias = Callable[[str, Flow[None]], Flow[None]]
 """Runs a flow while nobody else of this process changes a user's memories."""
-Outcome: TypeAlias = Literal["done", "failed", "closed"]
 
 WRITE_DELAY_SECONDS = 5.0
 """How long recalls are collected before they are written."""
@@ -48,27 +48,27 @@ class Recalls:
 class PendingRecalls:
     """Recalls that are not written down yet, by user and memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, exclusively: Exclusively) -> None:
+        self._exclusively = exclusively
         self._lock = threading.Lock()
         self._pending: dict[str, dict[str, Recalls]] = {}
         self._writing: Counter[str] = Counter()
 
-    def note(self, user: str, recalls: dict[str, Recalls]) -> None:
+    def note(self, user: str, recalls: Mapping[str, Recalls]) -> None:
         """Add recalls of a user's memories to those that are pending."""
         with self._lock:
-            own = self._pending.setdefault(user, {})
+            own = self._pending.setdefault(user, {}) if recalls else {}
             for identity, new in recalls.items():
                 before = own.get(identity, Recalls(0, new.last))
                 own[identity] = Recalls(before.count + new.count, max(before.last, new.last))
 
     def drop(self, user: str, ids: Iterable[str]) -> None:
         """These memories are gone: what gets their ids later was not recalled."""
+        gone = set(ids)
         with self._lock:
-            own = self._pending.pop(user, {})
-            for identity in ids:
-                own.pop(identity, None)
-            if own:
-                self._pending[user] = own
+            left = {each: recalls for each, recalls in self._pending.pop(user, {}).items() if each not in gone}
+            if left:
+                self._pending[user] = left
 
     def take(self, user: str) -> dict[str, Recalls]:
         """What is pending for a user. It is being written from now on, until `settle` says what has become of it."""
@@ -76,10 +76,9 @@ class PendingRecalls:
             self._writing[user] += 1
             return self._pending.pop(user, {})
 
-    def settle(self, user: str, left: dict[str, Recalls]) -> None:
+    def settle(self, user: str, left: Mapping[str, Recalls]) -> None:
         """What was taken has been written, but for what is left: that is pending again."""
-        if left:
-            self.note(user, left)
+        self.note(user, left)
         with self._lock:
             self._writing[user] -= 1
             self._writing += Counter()  # drops those that are 0
@@ -94,14 +93,49 @@ class PendingRecalls:
         with self._lock:
             return bool(self._pending)
 
+    def write(self, searcher: Searcher) -> Flow[None]:
+        """Write all that is pending, user by user."""
+        for user in self.users():
+            yield from self._exclusively(user, self._write_user(searcher.ready, user))
+
+    def _write_user(self, ready: Ready, user: str) -> Flow[None]:
+        """Write what is pending for a user. What can't be written is pending again; what is gone is left out."""
+        taken = self.take(user)
+        try:
+            for ids in pieces(list(taken), _IDS_PER_READ):
+                yield from _write_some(ready, ids, taken)
+        finally:  # also when a task is called off half way
+            self.settle(user, taken)
+
+
+def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Recalls]) -> Flow[None]:
+    rows = yield from calls.retrieve(ready.collection, ids, only=[metadata_key("access_count")])
+    before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
+    alike: dict[int, list[str]] = {}
+    for identity in ids:
+        count = before.get(identity)
+        if type(count) is int and 0 <= count < MAX_EXACT_INTEGER:
+            alike.setdefault(count + taken[identity].count, []).append(identity)
+        else:  # what is gone or damaged can't be counted
+            del taken[identity]
+    for count, same in ((count, piece) for count, ids in alike.items() for piece in pieces(ids, _IDS_PER_WRITE)):
+        # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
+        last = max(taken[identity].last for identity in same).replace(microsecond=0)
+        changed = {"access_count": count, "last_accessed": iso(last)}
+        yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
+        for identity in same:  # written: if a later group fails, these must not be counted twice
+            del taken[identity]
+
+
+# --- In the background ---
+
 
 class RecallCounter:
     """Counts recalls, and has them written soon: by a thread of its own, or by a task where only awaiting works."""
 
     def __init__(self, index: HybridIndex, exclusively: Exclusively) -> None:
-        self.pending = PendingRecalls()
+        self.pending = PendingRecalls(exclusively)
         self._index = index
-        self._exclusively = exclusively
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
@@ -109,44 +143,37 @@ class RecallCounter:
         self._closing = threading.Event()
         # An interpreter that ends without `close()` still writes what is pending. What it calls must not hold the
         # counter itself, or the counter would never go.
-        self._at_exit = weakref.finalize(self, _finish, index, self.pending, exclusively)
+        self._at_exit = weakref.finalize(self, _write_now, index, self.pending)
 
     def note(self, user: str, ids: Sequence[str]) -> None:
-        """Count a recall of these memories; it is written in a moment."""
+        """Count a recall of these memories; it is written in a moment, in nobody's way."""
         now = datetime.now(timezone.utc)
-        recalls = {identity: Recalls(1, now) for identity in ids}
-        if self._index.awaited_only:
-            self.pending.note(user, recalls)
-            self._start_task()
-            return
         with self._guard:
-            self.pending.note(user, recalls)
-            if self._thread is None and not self._closing.is_set():
+            self.pending.note(user, {identity: Recalls(1, now) for identity in ids})
+            if self._index.awaited_only:
+                self._start_task(asyncio.get_running_loop())
+            elif self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._write_in_thread, name="twofold-touch", daemon=True)
                 self._thread.start()
-
-    def write(self, searcher: Searcher) -> Flow[None]:
-        """Write all recalls that are pending."""
-        return write_pending(searcher.ready, self.pending, self._exclusively)
 
     def write_before_reading(self, searcher: Searcher) -> Flow[None]:
         """Write recalls before memories are read. Reading goes on where writing fails: they stay pending."""
         try:
-            yield from self.write(searcher)
+            yield from self.pending.write(searcher)
         except EngineError as error:
-            log.warning("recalls could not be counted yet: %s", error)
+            _report(error)
 
     def close(self) -> None:
         """End what runs in the background, and write what is pending."""
         self._stop_thread()
         if self.pending.any() and not self._index.closed:
-            self._index.perform(self.write)
+            self._index.perform(self.pending.write)
 
     async def aclose(self) -> None:
         """`close` without blocking the event loop."""
         await self.astop()
         if self.pending.any() and not self._index.closed:
-            await self._index.aperform(self.write)
+            await self._index.aperform(self.pending.write)
 
     async def astop(self) -> None:
         """End what runs in the background, once it has written what it is writing."""
@@ -165,15 +192,14 @@ class RecallCounter:
     def _write_in_thread(self) -> None:
         delay = WRITE_DELAY_SECONDS
         while not self._closing.wait(delay):
-            outcome = _write_now(self._index, self.pending, self._exclusively)
-            delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS) if outcome == "failed" else WRITE_DELAY_SECONDS
+            error = _write_now(self._index, self.pending)
+            delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS) if error else WRITE_DELAY_SECONDS
             with self._guard:
-                if outcome == "closed" or not self.pending.any():
+                if isinstance(error, IndexClosed) or not self.pending.any():
                     self._thread = None
                     return
 
-    def _start_task(self) -> None:
-        loop = asyncio.get_running_loop()
+    def _start_task(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._hurry = asyncio.Event()
             self._task = loop.create_task(self._write_in_task(self._hurry))
@@ -184,76 +210,28 @@ class RecallCounter:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(hurry.wait(), delay)
             try:
-                await self._index.aperform(self.write)
+                await self._index.aperform(self.pending.write)
             except Exception as error:
-                if _outcome_of(error) == "closed":
+                _report(error)
+                if isinstance(error, IndexClosed):
                     return
                 delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS)
 
 
-def _finish(index: HybridIndex, pending: PendingRecalls, exclusively: Exclusively) -> None:
-    if pending.users():
-        _write_now(index, pending, exclusively)
-
-
-def _write_now(index: HybridIndex, pending: PendingRecalls, exclusively: Exclusively) -> Outcome:
+def _write_now(index: HybridIndex, pending: PendingRecalls) -> Exception | None:
+    """Write what is pending, and say what came in the way."""
     try:
-        index.perform(lambda searcher: write_pending(searcher.ready, pending, exclusively))
+        if pending.users():
+            index.perform(pending.write)
     except Exception as error:
-        return _outcome_of(error)
-    return "done"
+        _report(error)
+        return error
+    return None
 
 
-def _outcome_of(error: Exception) -> Outcome:
+def _report(error: Exception) -> None:
     """A failure may pass; an index that was closed under its memory doesn't come back."""
     if isinstance(error, IndexClosed):
         log.warning("the last recalls were not counted: %s. Close the memory, not the index underneath", error)
-        return "closed"
-    log.warning("recalls could not be counted yet: %s", error)
-    return "failed"
-
-
-# --- Writing ---
-
-
-def write_pending(ready: Ready, pending: PendingRecalls, exclusively: Exclusively) -> Flow[None]:
-    """Write all recalls that are pending, user by user."""
-    for user in pending.users():
-        yield from exclusively(user, _write_user(ready, user, pending))
-
-
-def _write_user(ready: Ready, user: str, pending: PendingRecalls) -> Flow[None]:
-    """Write what is pending for a user. What can't be written is pending again; what is gone is left out."""
-    taken = pending.take(user)
-    try:
-        for some in _pieces(list(taken), _IDS_PER_READ):
-            yield from _write_some(ready, some, taken)
-    finally:  # also when a task is called off half way
-        pending.settle(user, taken)
-
-
-def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Recalls]) -> Flow[None]:
-    rows = yield from calls.retrieve(ready.collection, ids, only=[metadata_key("access_count")])
-    before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
-    counts = {identity: count for identity, count in before.items() if _can_grow(count)}
-    for identity in ids:  # what is gone or damaged can't be counted
-        if identity not in counts:
-            del taken[identity]
-    alike: dict[int, list[str]] = {}
-    for identity, known in counts.items():
-        alike.setdefault(known + taken[identity].count, []).append(identity)
-    for count, same in ((count, piece) for count, ids in alike.items() for piece in _pieces(ids, _IDS_PER_WRITE)):
-        # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
-        last = max(taken[identity].last for identity in same).replace(microsecond=0)
-        changed = {"access_count": count, "last_accessed": iso(last)}
-        yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
-        for identity in same:  # written: if a later group fails, these must not be counted twice
-            del taken[identity]
-
-
-def _can_grow(count: object) -> bool:
-    return type(count) is int and 0 <= count < MAX_EXACT_INTEGER
-
-
-def _pieces(ids: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [ids[start : start + size] for start in range(0, len(ids), size)]
+    else:
+        log.warning("recalls could not be counted yet: %s", error)

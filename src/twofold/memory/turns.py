@@ -16,19 +16,20 @@ from twofold.engine import calls
 from twofold.engine.layout import from_point, metadata_key
 from twofold.errors import InvalidDocument, InvalidQuery
 from twofold.flow import Flow, Renew
-from twofold.memory.items import MAX_EXACT_INTEGER, MemoryItem, Remembered, as_moment, check_id, content_hash
-from twofold.memory.scope import MEMORIES, Scope, find, require
+from twofold.memory.items import MAX_EXACT_INTEGER, MemoryItem, Remembered, as_moment, check_id, check_whole_number
+from twofold.memory.scope import MEMORIES, Scope, find, pieces, require
 from twofold.memory.state import View
 from twofold.memory.writing import (
     BATCH_SIZE,
     REACH,
-    EncodedTurn,
+    Draft,
+    Encoded,
     draft,
     encode_turns,
     in_context,
+    new_item,
     put,
     readable_turns,
-    turn_order,
     turns_between,
 )
 
@@ -72,15 +73,12 @@ def _as_turn(given: Turn | str | Mapping[str, Any], position: int) -> Turn | Non
             raise InvalidDocument(f"the {name} must be a name, got {value!r}", position=position)
     if turn.time is not None:
         turn = replace(turn, time=as_moment(turn.time, "time").astimezone(timezone.utc))
-    record = next(check([turn.text], position))
-    return replace(turn, text=record.text)
+    return replace(turn, text=next(check([turn.text], position)).text)
 
 
 def _read(given: Turn | str | Mapping[str, Any], position: int) -> Turn:
-    if isinstance(given, Turn):
-        return given
-    if isinstance(given, str):
-        return Turn(given)
+    if isinstance(given, (Turn, str)):
+        return Turn(given) if isinstance(given, str) else given
     if isinstance(given, Mapping):
         text, role = given.get("text", _content(given.get("content"))), given.get("role")
         return Turn(text, given.get("speaker", role), given.get("time"), role)
@@ -106,19 +104,14 @@ def _says_nothing(message: Mapping[str, Any]) -> bool:
 
 def remember_turns(view: View, given: Any, session: str | None, fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
     """Append turns to a session. A turn with a time that is there already is not stored twice."""
-    own = replace(view, scope=_session_scope(view.scope, session))
-    turns = as_turns(given)
-    checked = draft("-", fields).given
-    return (yield from own.exclusively(_append(own, turns, checked)))
-
-
-def _session_scope(scope: Scope, session: str | None) -> Scope:
-    own = scope.session
+    own = view.scope.session
     if session is None and own is None:
         raise InvalidQuery('turns belong to a session: say which, as remember_turns(…, session="2026-02-21")')
     if own is not None and session not in (None, own):
         raise InvalidQuery(f"this memory is that of session {own!r}: open another one for {session!r}")
-    return replace(scope, session=own or session)
+    view = replace(view, scope=replace(view.scope, session=own or session))
+    flow = _append(view, as_turns(given), draft("-", fields).given)
+    return (yield from view.exclusively(flow))
 
 
 def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
@@ -134,9 +127,8 @@ def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flo
         if is_new:
             new[identity] = _item(view.scope, identity, turn, order, fields)
         remembered.append(Remembered(identity, is_new=is_new))
-    items = list(new.values())
-    yield from _store(view, before, items)
-    view.shared.add(items, len(items))
+    yield from _store(view, before, list(new.values()))
+    view.shared.add(list(new.values()), len(new))
     return remembered
 
 
@@ -148,8 +140,7 @@ def _last_turns(view: View) -> Flow[tuple[list[MemoryItem], int]]:
     stored = [from_point(row) for row in rows]
     orders = [row.metadata["order"] for row in stored]
     start = 1 + max((order for order in orders if type(order) is int and order < MAX_EXACT_INTEGER), default=-1)
-    own = readable_turns(row for row in stored if scope.holds(row.metadata, ("memory",)))
-    return sorted(own, key=turn_order), start
+    return readable_turns(row for row in stored if scope.holds(row.metadata, ("memory",))), start
 
 
 def _identity(scope: Scope, turn: Turn, order: int) -> str:
@@ -159,40 +150,25 @@ def _identity(scope: Scope, turn: Turn, order: int) -> str:
 
 
 def _item(scope: Scope, identity: str, turn: Turn, order: int, fields: Mapping[str, Any]) -> MemoryItem:
-    moment = turn.time or datetime.now(timezone.utc)
-    given = {"trust": _trust(turn), **fields, "created": moment, "updated": moment}
-    return MemoryItem(
-        id=identity,
-        text=turn.text,
-        user=scope.user,
-        agent=scope.agent,
-        session=scope.session,
-        speaker=turn.speaker,
-        order=order,
-        content_hash=content_hash(turn.text),
-        **{**given, "type": TURN},
-    )
-
-
-def _trust(turn: Turn) -> str:
-    """Who says so, where nobody said it: what a model or a tool answered must not pass for the user's word."""
-    return _TRUST_BY_ROLE.get((turn.role or turn.speaker or "").strip().lower(), "user")
+    """A turn as a memory. Where nobody said who says so, what a model or a tool answered isn't the user's word."""
+    trust = _TRUST_BY_ROLE.get((turn.role or turn.speaker or "").strip().lower(), "user")
+    given = {"trust": trust, **fields, **({"created": turn.time} if turn.time else {})}
+    return replace(new_item(scope, Draft(turn.text, given), TURN), id=identity, speaker=turn.speaker, order=order)
 
 
 def _store(view: View, before: Sequence[MemoryItem], items: Sequence[MemoryItem]) -> Flow[None]:
     """Write turns. The last ones that are there are written again: now they have neighbours after them."""
     if not items:
         return
-    encoded: list[EncodedTurn] = []
-    everything = [*before, *items]
-    for place in range(0, len(everything), BATCH_SIZE):
+    encoded: list[Encoded] = []
+    for batch in pieces([*before, *items], BATCH_SIZE):
         yield Renew()
-        encoded += yield from encode_turns(view, everything[place : place + BATCH_SIZE])
+        encoded += yield from encode_turns(view, batch)
     start = items[0].order or 0
-    ready = [each for each in in_context(encoded) if (each.item.order or 0) >= start - REACH]
-    for place in range(0, len(ready), BATCH_SIZE):
+    ready = [each for each in in_context(encoded) if each.order >= start - REACH]
+    for some in pieces(ready, BATCH_SIZE):
         yield Renew()
-        yield from put(view, ready[place : place + BATCH_SIZE])
+        yield from put(view, some)
 
 
 # --- `around`: a turn with those around it ---
@@ -201,8 +177,7 @@ def _store(view: View, before: Sequence[MemoryItem], items: Sequence[MemoryItem]
 def around(view: View, identity: str, before: int, after: int) -> Flow[list[MemoryItem]]:
     """A turn, found by its id, with those around it, in their order."""
     for name, value in (("before", before), ("after", after)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_NEIGHBOURS:
-            raise InvalidQuery(f"{name} must be a whole number from 0 to {MAX_NEIGHBOURS}, got {value!r}")
+        check_whole_number(value, name, 0, MAX_NEIGHBOURS)
     identity = check_id(identity)
     rows = yield from find(view.ready, view.scope, [identity], ("memory",))
     item = require(rows, identity, view.scope)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from twofold.memory.items import (
     TRUST,
     MemoryItem,
     Remembered,
+    Screen,
     Similar,
     accepted_by,
     check_id,
@@ -37,10 +38,9 @@ from twofold.memory.items import (
     content_hash,
     damage,
     read_rows,
-    to_item,
     to_record,
 )
-from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, require
+from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, pieces, require
 from twofold.memory.state import View
 
 log = logging.getLogger("twofold.memory")
@@ -76,31 +76,27 @@ def draft(text: object, fields: Mapping[str, Any], position: int | None = None) 
     if not isinstance(text, str) or not text.strip():
         raise InvalidDocument(f"a memory is a text with something in it, got {text!r}", position=position)
     given = {name: value for name, value in fields.items() if value is not None}
-    known = accepted_by("remember")
-    unknown = set(given) - set(known)
+    known = sorted(accepted_by("remember"))
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        raise InvalidDocument(
-            f"unknown fields {sorted(unknown)}: put what is your own under metadata; known are "
-            f"{', '.join(sorted(known))}",
-            position=position,
-        )
+        advice = f"put what is your own under metadata; known are {', '.join(known)}"
+        raise InvalidDocument(f"unknown fields {unknown}: {advice}", position=position)
     try:
-        checked = {name: FIELDS[name].kind.check(value, name) for name, value in given.items()}
+        given = {name: FIELDS[name].kind.check(value, name) for name, value in given.items()}
     except ValueError as error:
         if position is None:
             raise
         raise InvalidDocument(str(error), position=position) from error
-    record = next(check([{"text": text, "metadata": checked.get("metadata", {})}], position or 0))
-    return Draft(record.text, {**checked, **({"metadata": record.metadata} if "metadata" in checked else {})})
+    record = next(check([{"text": text, "metadata": given.get("metadata", {})}], position or 0))
+    return Draft(record.text, {**given, "metadata": record.metadata} if "metadata" in given else given)
 
 
-def drafted(memory: str | Mapping[str, Any], position: int) -> Draft:
+def _draft_of_many(memory: str | Mapping[str, Any], position: int) -> Draft:
     """Check one of many memories: a text, or a mapping with `text` and the fields that `remember` takes."""
-    if isinstance(memory, str):
-        return draft(memory, {}, position)
-    if not isinstance(memory, Mapping):
+    fields = {"text": memory} if isinstance(memory, str) else memory
+    if not isinstance(fields, Mapping):
         raise InvalidDocument(f"expected a text or a mapping, got {type(memory).__name__}", position=position)
-    return draft(memory.get("text"), {k: v for k, v in memory.items() if k != "text"}, position)
+    return draft(fields.get("text"), {k: v for k, v in fields.items() if k != "text"}, position)
 
 
 def new_item(scope: Scope, written: Draft, default_type: str) -> MemoryItem:
@@ -118,27 +114,19 @@ def refreshed(old: MemoryItem, written: Draft) -> MemoryItem:
     The rest is replaced, unless who says so is trusted less than the memory is: a web page that repeats what a user
     said must not take it over.
     """
-    given, less = written.given, _rank(written.given.get("trust", old.trust)) < _rank(old.trust)
-    said = given.get("metadata", {})
-    fields: dict[str, Any] = {} if less else {name: given[name] for name in given if name in _replaced(old, given)}
+    given, trust = written.given, written.given.get("trust", old.trust)
+    # What something else wrote into the row as its trust counts as nobody's.
+    less = TRUST.index(trust) < TRUST.index(old.trust) if old.trust in TRUST and trust in TRUST else False
+    # A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer; and
+    # where it comes from stays known, so that all of one source can be forgotten.
+    vouched = ("trust", "source") if trust in (old.trust, *_PEOPLE) else ()
+    replaced = () if less else ("type", "category", "pinned", "importance", *vouched)
+    fields: dict[str, Any] = {name: given[name] for name in replaced if name in given}
     fields["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
+    said = given.get("metadata", {})
     fields["metadata"] = {**said, **old.metadata} if less else {**old.metadata, **said}
     now = datetime.now(timezone.utc)
     return replace(old, **fields, text=written.text, content_hash=written.hash, superseded_by=None, updated=now)
-
-
-def _rank(trust: str) -> int:
-    """How far somebody is trusted; what something else wrote into the row counts as nobody."""
-    return TRUST.index(trust) if trust in TRUST else -1
-
-
-def _replaced(old: MemoryItem, given: Mapping[str, Any]) -> set[str]:
-    """A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer.
-
-    And where it comes from stays known, so that all of one source can be forgotten.
-    """
-    vouched = given.get("trust", old.trust) in (old.trust, *_PEOPLE)
-    return {"type", "category", "pinned", "importance", *(("trust", "source") if vouched else ())}
 
 
 # --- Encode ---
@@ -151,6 +139,14 @@ class Encoded:
     item: MemoryItem
     dense: Vectors | None
     sparse: Sparse | None
+    lent_words: Sparse | None = None
+    """Of a turn, the words that it lends to others: not the speaker's name, which half of all turns carry, nor the
+    date."""
+
+    @property
+    def order(self) -> int:
+        """The place of a turn in its conversation."""
+        return self.item.order or 0
 
 
 def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
@@ -167,8 +163,7 @@ def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
 def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[Sparse | None]]:
     """The words of memories, field by field, in one call of the encoder."""
     fields = [_weighted_texts(view, item) for item in items]
-    texts = [text for each in fields for text, _ in each]
-    vectors = iter((yield from encode_sparse(view.ready, texts)))
+    vectors = iter((yield from encode_sparse(view.ready, [text for each in fields for text, _ in each])))
     if view.ready.no_lexical:
         return [None] * len(items)
     return [blend([(next(vectors), weight) for _, weight in each]) for each in fields]
@@ -185,16 +180,10 @@ def _weighted_texts(view: View, item: MemoryItem) -> list[tuple[str, float]]:
         (item.category or "", config.category_weight),
         (" ".join([*item.tags, *named]), config.tags_weight),
         (item.speaker or "", 1.0),
-        (_spoken_date(item), 1.0),
     ]
+    if item.order is not None and item.created is not None:  # the day of a turn as people name it: "in May" finds it
+        described.append((f"{item.created.day} {_MONTHS[item.created.month - 1]} {item.created.year}", 1.0))
     return [(text, weight) for text, weight in described if text.strip() and weight]
-
-
-def _spoken_date(item: MemoryItem) -> str:
-    """The day of a turn as people name it: "in May" finds what was said in May."""
-    if item.order is None or item.created is None:
-        return ""
-    return f"{item.created.day} {_MONTHS[item.created.month - 1]} {item.created.year}"
 
 
 # --- Find what is there, and write ---
@@ -202,9 +191,8 @@ def _spoken_date(item: MemoryItem) -> str:
 
 def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str, MemoryItem]]:
     """The memories of exactly this scope that have these texts, by hash. Turns are said, not remembered: not they."""
-    texts = AnyOf("content_hash", tuple(hashes))
-    conditions = [texts, Not(Present("order")), *scope.exactly("agent", "session")]
-    where = scope.where(MEMORIES, *conditions)
+    texts, own = AnyOf("content_hash", tuple(hashes)), scope.exactly("agent", "session")
+    where = scope.where(MEMORIES, texts, Not(Present("order")), *own)
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=4 * len(hashes) + 16)
     items, _ = read_rows(map(from_point, rows))
     return {item.content_hash: item for item in sorted(items, key=lambda item: item.superseded_by is None)}
@@ -221,8 +209,7 @@ def _free_ids(view: View, hashes: Sequence[str]) -> Flow[dict[str, str]]:
     taken = {str(row.id) for row in rows}
     for text_hash, ids in wanted.items():
         if ids[0] in taken:
-            more = yield from calls.retrieve(collection, ids)
-            occupied = {str(row.id) for row in more}
+            occupied = {str(row.id) for row in (yield from calls.retrieve(collection, ids))}
             free = [identity for identity in ids if identity not in occupied]
             wanted[text_hash] = free or [scope.identity("memory", [text_hash, datetime.now(timezone.utc).isoformat()])]
     return {text_hash: ids[0] for text_hash, ids in wanted.items()}
@@ -232,14 +219,12 @@ def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> F
     """Write memories that have their ids; unless told which, on the shelf where they belong."""
     if not encoded:
         return
-    points = [to_point(to_record(each.item, _label(each.item, shelf)), each.dense, each.sparse) for each in encoded]
+    points = []
+    for each in encoded:
+        label = f"{shelf or ('memory' if each.item.superseded_by is None else 'superseded')}:{each.item.user}"
+        points.append(to_point(to_record(each.item, label), each.dense, each.sparse))
     yield from calls.upsert(view.ready.collection, points)
     view.ready.sampler.changed(len(encoded))
-
-
-def _label(item: MemoryItem, shelf: Shelf | None) -> str:
-    usual: Shelf = "memory" if item.superseded_by is None else "superseded"
-    return Scope(item.user, item.agent, item.session).label(shelf or usual)
 
 
 # --- Turns lend each other context ---
@@ -252,24 +237,7 @@ _MEANING_SHARES = (1 / 3, 1 / 6)
 _WORD_SHARES = (0.2, 0.1)
 
 
-@dataclass(frozen=True)
-class EncodedTurn:
-    """A turn with its own vectors, and the words that it lends to others: not the speaker's name, not the date.
-
-    A name that half of all turns carry is worth nothing as a word.
-    """
-
-    own: Encoded
-    lent_words: Sparse | None
-
-    @property
-    def order(self) -> int:
-        """Its place in the conversation."""
-        return self.own.item.order or 0
-
-
-@dataclass(frozen=True)
-class TurnPlace:
+class TurnPlace(NamedTuple):
     """Where a turn stands: in which conversation, and where in it."""
 
     id: str
@@ -277,15 +245,15 @@ class TurnPlace:
     order: int
 
 
-def encode_turns(view: View, items: Sequence[MemoryItem]) -> Flow[list[EncodedTurn]]:
+def encode_turns(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
     """Turns with their own vectors, and what they lend."""
     encoded = yield from encode(view, items)
     vectors = yield from encode_sparse(view.ready, [item.text for item in items])
     words: Sequence[Sparse | None] = vectors or [None] * len(items)
-    return [EncodedTurn(*each) for each in zip(encoded, words, strict=True)]
+    return [replace(each, lent_words=lent) for each, lent in zip(encoded, words, strict=True)]
 
 
-def in_context(turns: Sequence[EncodedTurn]) -> list[Encoded]:
+def in_context(turns: Sequence[Encoded]) -> list[Encoded]:
     """Turns in their order, each with a part of its neighbours in its vectors.
 
     Where a turn is gone its place stays empty: nobody moves up, so only those next to it have to be written anew.
@@ -295,24 +263,17 @@ def in_context(turns: Sequence[EncodedTurn]) -> list[Encoded]:
         around = [*turns[max(place - REACH, 0) : place], *turns[place + 1 : place + 1 + REACH]]
         apart = [(other, abs(other.order - turn.order)) for other in around]
         near = [(other, max(away, 1) - 1) for other, away in apart if away <= REACH]
-        result.append(replace(turn.own, dense=_shared_meaning(turn, near), sparse=_shared_words(turn, near)))
+        dense, sparse = turn.dense, turn.sparse
+        if dense is not None:
+            parts = [_MEANING_SHARES[away] * other.dense for other, away in near if other.dense is not None]
+            total = np.sum([dense, *parts], axis=0)
+            length = float(np.linalg.norm(total))
+            dense = np.asarray(total / length, dtype=np.float32) if length else dense
+        if sparse is not None:
+            lent = [(other.lent_words, _WORD_SHARES[away]) for other, away in near if other.lent_words is not None]
+            sparse = blend([(sparse, 1.0), *lent])
+        result.append(replace(turn, dense=dense, sparse=sparse))
     return result
-
-
-def _shared_meaning(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) -> Vectors | None:
-    if turn.own.dense is None:
-        return None
-    parts = [_MEANING_SHARES[away] * other.own.dense for other, away in near if other.own.dense is not None]
-    total = np.sum([turn.own.dense, *parts], axis=0)
-    length = float(np.linalg.norm(total))
-    return np.asarray(total / length, dtype=np.float32) if length else turn.own.dense
-
-
-def _shared_words(turn: EncodedTurn, near: Sequence[tuple[EncodedTurn, int]]) -> Sparse | None:
-    if turn.own.sparse is None:
-        return None
-    lent = [(other.lent_words, _WORD_SHARES[away]) for other, away in near if other.lent_words is not None]
-    return blend([(turn.own.sparse, 1.0), *lent])
 
 
 def places(rows: Iterable[Stored]) -> list[TurnPlace]:
@@ -340,7 +301,7 @@ def rewrite_neighbours(
         here = {place.id for place in run}
         stay = [turn for turn in near if turn.id not in ids]
         stay += [turn for turn in (changed or {}).values() if turn.id in here]
-        turns = in_context((yield from encode_turns(view, sorted(stay, key=turn_order))))
+        turns = in_context((yield from encode_turns(view, sorted(stay, key=_turn_order))))
         reached = {place.order + away for place in run for away in range(-REACH, REACH + 1)}
         yield from put(view, [each for each in turns if each.item.order in reached])
 
@@ -364,23 +325,20 @@ def turns_between(view: View, conversation: Scope, first: int, last: int) -> Flo
     window = Between("order", gte=first, lte=last)
     where = conversation.where(("memory",), window, *conversation.exactly("agent"))
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * (last - first + 1))
-    return sorted(readable_turns(map(from_point, rows)), key=turn_order)
+    return readable_turns(map(from_point, rows))
 
 
 def readable_turns(rows: Iterable[Stored]) -> list[MemoryItem]:
-    """What can be read of a conversation; what can't is left out, and said."""
-    items = []
+    """What can be read of a conversation, in its order; what can't is left out, and said."""
+    screen = Screen()
     for row in rows:
-        reason = damage(row)
-        if reason is None:
-            items.append(to_item(row))
-        else:
+        reason = screen(row)
+        if reason is not None:
             log.warning("turn %s is left out: %s", row.point, reason)
-    return items
+    return sorted(screen.items.values(), key=_turn_order)
 
 
-def turn_order(turn: MemoryItem) -> tuple[int, str]:
-    """For sorting."""
+def _turn_order(turn: MemoryItem) -> tuple[int, str]:
     return (turn.order or 0, turn.id)
 
 
@@ -437,7 +395,7 @@ def remember_many(
     """Store many memories, a batch at a time. A list is checked whole before anything is written."""
     if isinstance(memories, (str, bytes, Mapping)):
         raise InvalidDocument("remember_many takes a list (or any iterable) of memories: wrap a single one in [ ]")
-    drafts = (drafted(memory, position) for position, memory in enumerate(memories))
+    drafts = (_draft_of_many(memory, position) for position, memory in enumerate(memories))
     checked = iter(list(drafts) if isinstance(memories, Sequence) else drafts)
     done: list[Remembered] = []
     with reporting(memories, progress) as advance:
@@ -463,7 +421,10 @@ def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> F
         final[written.hash] = replace(each, item=item)
         is_new.append(known is None)
     merged = {written.hash for written, new in zip(drafts, is_new, strict=True) if not new}
-    yield from _encode_merged(view, final, merged)
+    # A refreshed memory has the tags of before and of now, so its words are encoded anew.
+    words = yield from _encode_words(view, [final[text_hash].item for text_hash in merged])
+    for text_hash, sparse in zip(merged, words, strict=True):
+        final[text_hash] = replace(final[text_hash], sparse=sparse)
     yield from put(view, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
         view.shared.count(added=len(ids))
@@ -471,14 +432,6 @@ def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> F
     else:
         view.shared.add([each.item for each in final.values()], len(ids))
     return [(final[written.hash].item, new) for written, new in zip(drafts, is_new, strict=True)]
-
-
-def _encode_merged(view: View, final: dict[str, Encoded], hashes: set[str]) -> Flow[None]:
-    """A refreshed memory has the tags of before and of now, so its words are encoded anew."""
-    items = [final[h].item for h in hashes]
-    vectors = yield from _encode_words(view, items)
-    for item, sparse in zip(items, vectors, strict=True):
-        final[item.content_hash] = replace(final[item.content_hash], sparse=sparse)
 
 
 # --- `update` ---
@@ -512,8 +465,7 @@ def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[Memory
 
 def _check_unique(view: View, item: MemoryItem) -> Flow[None]:
     """One text is one memory: two would be refreshed, counted and forgotten apart from each other."""
-    scope = Scope(item.user, item.agent, item.session)
-    same = yield from same_texts(view, scope, [item.content_hash])
+    same = yield from same_texts(view, Scope(item.user, item.agent, item.session), [item.content_hash])
     for other in same.values():
         if other.superseded_by is None:
             raise InvalidDocument(
@@ -528,9 +480,9 @@ def _check_unique(view: View, item: MemoryItem) -> Flow[None]:
 def backfill(view: View) -> Flow[int]:
     """Encode what lacks a vector, a batch at a time, and say how many lack none any more."""
     before = yield from _lacking_vectors(view)
-    for place in range(0, len(before), BATCH_SIZE):
+    for ids in pieces(before, BATCH_SIZE):
         yield Renew()
-        yield from view.exclusively(_encode_again(view, before[place : place + BATCH_SIZE]))
+        yield from view.exclusively(_encode_again(view, ids))
     after = (yield from _lacking_vectors(view)) if before else []
     return len({*before} - {*after})
 
@@ -549,11 +501,11 @@ def _lacking_vectors(view: View) -> Flow[list[str]]:
 def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
     """Rows as they are at this moment: somebody may have changed or deleted them since they were counted."""
     rows = yield from find(view.ready, view.scope, ids, TEXTS)
-    sound = {identity: row for identity, row in rows.items() if damage(row) is None}
-    standing = places(sound.values())
-    turns = {place.id: to_item(sound.pop(place.id)) for place in standing}
+    items = {item.id: item for item in read_rows(rows.values())[0]}
+    standing = places(row for identity, row in rows.items() if identity in items)
+    turns = {place.id: items.pop(place.id) for place in standing}
     yield from rewrite_neighbours(view, standing, turns)
-    encoded = yield from encode(view, [to_item(row) for row in sound.values()])
-    logs = {row.point for row in sound.values() if str(row.metadata.get("shelf", "")).startswith("log:")}
+    encoded = yield from encode(view, list(items.values()))
+    logs = {row.point for row in rows.values() if row.metadata["shelf"] == view.scope.label("log")}
     yield from put(view, [each for each in encoded if each.item.id in logs], "log")
     yield from put(view, [each for each in encoded if each.item.id not in logs])
