@@ -8,7 +8,6 @@ what an engine computes there, as far as it follows from the payload.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -117,12 +116,27 @@ EngineFusion: TypeAlias = RrfFusion | DbsfFusion | Formula
 
 def evaluate(expression: Expression, metadata: Mapping[str, Any]) -> float:
     """What an expression without legs comes to for a document. A field that makes no sense counts as missing."""
-    if isinstance(expression, (int, float)):
+    if isinstance(expression, (float, int)):
         return expression
     if isinstance(expression, Product):
-        return math.prod(evaluate(factor, metadata) for factor in expression.factors)
+        product = 1.0
+        for factor in expression.factors:
+            product *= evaluate(factor, metadata)
+            if not product:  # what is only for pinned memories isn't computed for others
+                break
+        return product
     if isinstance(expression, Sum):
-        return math.fsum(evaluate(term, metadata) for term in expression.terms)
+        return sum([evaluate(term, metadata) for term in expression.terms])
+    if isinstance(expression, Ramp):
+        return min(max((evaluate(expression.of, metadata) - expression.zero) / (1 - expression.zero), 0.0), 1.0)
+    if isinstance(expression, Absolute):
+        return abs(evaluate(expression.of, metadata))
+    if isinstance(expression, Quotient):
+        return evaluate(expression.left, metadata) / evaluate(expression.right, metadata)
+    return _looked_up(expression, metadata)
+
+
+def _looked_up(expression: LegScore | Holds | FieldValue | Freshness, metadata: Mapping[str, Any]) -> float:
     if isinstance(expression, Holds):
         return float(holds(expression.condition, metadata))
     if isinstance(expression, FieldValue):
@@ -131,12 +145,6 @@ def evaluate(expression: Expression, metadata: Mapping[str, Any]) -> float:
     if isinstance(expression, Freshness):
         date, now = _moment(metadata.get(expression.field)), datetime.fromisoformat(expression.now)
         return 1.0 if date is None else 0.5 ** (abs((now - date).total_seconds()) / expression.half_life_seconds)
-    if isinstance(expression, Ramp):
-        return min(max((evaluate(expression.of, metadata) - expression.zero) / (1 - expression.zero), 0.0), 1.0)
-    if isinstance(expression, Absolute):
-        return abs(evaluate(expression.of, metadata))
-    if isinstance(expression, Quotient):
-        return evaluate(expression.left, metadata) / evaluate(expression.right, metadata)
     raise TypeError(f"{expression!r} doesn't follow from a document's metadata")
 
 
@@ -148,10 +156,13 @@ def holds(condition: Node, metadata: Mapping[str, Any]) -> bool:
         raise TypeError(f"only values of fields are compared here, not {condition!r}")
     stored: Any = metadata
     for key in condition.field.split("."):
-        stored = stored.get(key) if isinstance(stored, Mapping) else None
+        stored = stored.get(key) if isinstance(stored, (dict, Mapping)) else None
     wanted = (condition.value,) if isinstance(condition, Equals) else condition.values
-    elements = stored if isinstance(stored, list) else [stored]
-    return any(e == w and isinstance(e, bool) == isinstance(w, bool) for e in elements for w in wanted)
+    for element in stored if isinstance(stored, list) else (stored,):
+        for value in wanted:
+            if element == value and isinstance(element, bool) == isinstance(value, bool):
+                return True
+    return False
 
 
 def _moment(value: object) -> datetime | None:
