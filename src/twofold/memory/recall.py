@@ -495,23 +495,19 @@ def _floor(
 
 
 def _query(request: Recall, store: MemoryStore, where: Node, alpha: Alpha) -> Query:
-    overrides = {
-        "alpha": alpha.value,
-        "fusion": request.fusion,
-        "depth": request.depth,
-        "min_score": request.min_score,
-    }
     k = store.config.k if request.k is None else request.k
     text = request.query if says_something(request.query) else ""  # to a model "!" is as near to one text as to another
     return check_query(
         text,
+        store.search,
         k=k,
         offset=request.offset,
         where=where,
-        config=store.search,
-        overrides=overrides,
-        explain=False,
         whole_corpus=True,
+        alpha=alpha.value,
+        fusion=request.fusion,
+        depth=request.depth,
+        min_score=request.min_score,
     )
 
 
