@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from twofold import HybridIndex, Memory
+import twofold
+from twofold import HybridIndex, InvalidDocument, InvalidQuery, Memory
+from twofold.testing import HashEmbedding
 from twofold.tools import Tool
 
 CLASSES: tuple[type, ...] = (HybridIndex, Memory, Tool)
+WITHOUT_TWIN: dict[type, set[str]] = {HybridIndex: {"beside"}, Memory: {"for_user", "knowledge", "with_settings"}}
+"""Views of what is open. `beside` and `knowledge` open a second collection, with an async client at the first await."""
 
 
 def methods(owner: type) -> dict[str, Callable[..., Any]]:
@@ -52,3 +59,32 @@ def test_a_pair_has_one_signature_and_one_meaning(blocking: Any, awaited: Any) -
     said = inspect.getdoc(awaited) or ""
     assert inspect.getdoc(blocking)
     assert said.startswith(f"`{blocking.__name__}` without blocking the event loop"), said
+
+
+@pytest.mark.parametrize("owner", WITHOUT_TWIN)
+def test_whatever_waits_has_an_async_twin(owner: type) -> None:
+    known = methods(owner)
+    blocking = {name for name, function in known.items() if not inspect.iscoroutinefunction(function)}
+    assert {name for name in blocking if f"a{name}" not in known} == WITHOUT_TWIN[owner]
+
+
+def first_library_frame(error: BaseException) -> str:
+    home = str(Path(twofold.__file__).parent)
+    return next(frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(home))
+
+
+def test_the_first_frame_of_an_error_is_the_method_of_the_index_that_was_called() -> None:
+    """For a memory, `tests/memory/test_isolation.py` says the same."""
+    bad: dict[str, tuple[Any, ...]] = {
+        "add": ([""],), "search": (7,), "search_by_vector": ([1.0],), "search_diverse": (None,), "delete": (),
+        "update_metadata": ({},), "get": (7,), "fetch": (None,), "embed": ("text",), "tune": ([],),
+    }  # fmt: skip
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        for name, arguments in bad.items():
+            options = {"limit": -1} if name == "fetch" else {"ids": ["a", "b"]} if name == "add" else {}
+            with pytest.raises((InvalidQuery, InvalidDocument)) as raised:
+                getattr(index, name)(*arguments, **options)
+            assert first_library_frame(raised.value) == name
+            with pytest.raises((InvalidQuery, InvalidDocument)) as awaited:
+                asyncio.run(getattr(index, f"a{name}")(*arguments, **options))
+            assert first_library_frame(awaited.value) == f"a{name}"

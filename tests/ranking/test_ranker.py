@@ -92,7 +92,7 @@ def index() -> Any:
 def search(index: HybridIndex, **changes: Any) -> Any:
     from twofold import SearchConfig
 
-    query = check_query("port", k=3, offset=0, where=None, config=SearchConfig(), overrides={}, explain=True)
+    query = check_query("port", SearchConfig(), k=3, explain=True)
     return index.perform(lambda searcher: searcher.search(replace(query, **changes))).result
 
 

@@ -316,10 +316,9 @@ class HybridIndex(Closeable):
             vector: What the dense leg looks for, instead of the query's own vector; made with the model of the index.
             explain: Say for each hit where its score comes from. Changes no ranking, sends no second request.
         """
-        given = {"fusion": fusion, "alpha": alpha, "depth": depth, "min_score": min_score,
-                 "min_semantic": min_semantic, "min_lexical": min_lexical}  # fmt: skip
-        checked = check_query(query, k=k, offset=offset, where=filter, config=self._config, overrides=given,
-                              explain=explain, vector=vector)  # fmt: skip
+        checked = check_query(query, self._config, k=k, offset=offset, where=filter, explain=explain, vector=vector,
+                              fusion=fusion, alpha=alpha, depth=depth, min_score=min_score, min_semantic=min_semantic,
+                              min_lexical=min_lexical)  # fmt: skip
         return self.perform(lambda s: s.search(checked)).result
 
     async def asearch(
@@ -339,10 +338,9 @@ class HybridIndex(Closeable):
         explain: bool = False,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
-        given = {"fusion": fusion, "alpha": alpha, "depth": depth, "min_score": min_score,
-                 "min_semantic": min_semantic, "min_lexical": min_lexical}  # fmt: skip
-        checked = check_query(query, k=k, offset=offset, where=filter, config=self._config, overrides=given,
-                              explain=explain, vector=vector)  # fmt: skip
+        checked = check_query(query, self._config, k=k, offset=offset, where=filter, explain=explain, vector=vector,
+                              fusion=fusion, alpha=alpha, depth=depth, min_score=min_score, min_semantic=min_semantic,
+                              min_lexical=min_lexical)  # fmt: skip
         return (await self.aperform(lambda s: s.search(checked))).result
 
     def search_by_vector(
@@ -361,17 +359,11 @@ class HybridIndex(Closeable):
 
         Args:
             vector: What to look for, made with the model of the index.
-            k: How many hits at most.
-            offset: How many of the best to skip, for the next page.
-            filter: What a hit's metadata must fulfil, as for `search`.
-            depth: How many candidates to look at.
-            min_score: Leave out hits below this final score.
-            min_semantic: Leave out hits below this cosine similarity.
-            explain: Say for each hit where its score comes from.
+            k, offset, filter, depth, min_score, min_semantic, explain: As for `search`.
         """
-        given = {"alpha": 1.0, "depth": depth, "min_score": min_score, "min_semantic": min_semantic}
-        checked = check_query("", k=k, offset=offset, where=filter, config=self._config, overrides=given,
-                              explain=explain, vector=_text_or_vector(vector)[1])  # fmt: skip
+        checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
+                              vector=_text_or_vector(vector)[1], depth=depth, min_score=min_score,
+                              min_semantic=min_semantic)  # fmt: skip
         return self.perform(lambda s: s.search(checked)).result
 
     async def asearch_by_vector(
@@ -387,9 +379,9 @@ class HybridIndex(Closeable):
         explain: bool = False,
     ) -> SearchResult:
         """`search_by_vector` without blocking the event loop."""
-        given = {"alpha": 1.0, "depth": depth, "min_score": min_score, "min_semantic": min_semantic}
-        checked = check_query("", k=k, offset=offset, where=filter, config=self._config, overrides=given,
-                              explain=explain, vector=_text_or_vector(vector)[1])  # fmt: skip
+        checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
+                              vector=_text_or_vector(vector)[1], depth=depth, min_score=min_score,
+                              min_semantic=min_semantic)  # fmt: skip
         return (await self.aperform(lambda s: s.search(checked))).result
 
     def search_diverse(
@@ -410,23 +402,16 @@ class HybridIndex(Closeable):
 
         Args:
             query: What to look for: a text, found by meaning and words, or a vector.
-            k: How many hits at most.
             diversity: From 0, the ranking of `search`, to 1, as different as possible.
             candidates: How many of the best to choose from.
-            filter: What a hit's metadata must fulfil, as for `search`.
-            fusion: The strategy, for a text.
-            alpha: From 0, words only, to 1, meaning only; for a text.
-            depth: How many candidates each leg brings.
-            min_score: Leave out hits below this final score.
-            explain: Say for each hit where its score comes from.
+            k, filter, fusion, alpha, depth, min_score, explain: As for `search`; fusion and alpha only for a text.
 
         Returns:
             The hits in the order in which they were chosen; their scores are those of `search`.
         """
         text, vector = _text_or_vector(query)
-        given = {"fusion": fusion, "alpha": alpha if vector is None else 1.0, "depth": depth, "min_score": min_score}
-        checked = check_query(text, k=k, offset=0, where=filter, config=self._config, overrides=given,
-                              explain=explain, vector=vector)  # fmt: skip
+        checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
+                              alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
         return self.perform(lambda s: search_diverse(s, checked, candidates, diversity))
 
     async def asearch_diverse(
@@ -445,9 +430,8 @@ class HybridIndex(Closeable):
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
         text, vector = _text_or_vector(query)
-        given = {"fusion": fusion, "alpha": alpha if vector is None else 1.0, "depth": depth, "min_score": min_score}
-        checked = check_query(text, k=k, offset=0, where=filter, config=self._config, overrides=given,
-                              explain=explain, vector=vector)  # fmt: skip
+        checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
+                              alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
         return await self.aperform(lambda s: search_diverse(s, checked, candidates, diversity))
 
     @overload
@@ -494,11 +478,9 @@ class HybridIndex(Closeable):
         return await self.aperform(lambda s: writing.count(s.ready, filter))
 
     def values(self, field: str, filter: FilterLike | None = None) -> dict[Any, int]:
-        """The values that a metadata field has, and how many documents have each. The field gets an index for texts.
+        """The values that a metadata field has, and how many documents (of those that a filter selects) have each.
 
-        Args:
-            field: The name of the field.
-            filter: What the documents must fulfil, as for `search`.
+        The field gets an index for texts.
         """
         return self.perform(lambda s: writing.values(s.ready, field, filter))
 

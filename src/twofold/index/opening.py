@@ -19,16 +19,7 @@ from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
-from twofold.engine.layout import (
-    DENSE,
-    FORMAT,
-    RECORD_KEY,
-    SPARSE,
-    Schema,
-    creation,
-    initial_indexes,
-    metadata_key,
-)
+from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, initial_indexes, metadata_key
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node, needed_indexes
 from twofold.flow import Flow, Work
@@ -289,12 +280,7 @@ def _recorded_sparse(collection: str, recorded: Mapping[str, Any]) -> SparseEnco
 
 
 def _check(
-    collection: str,
-    schema: Schema,
-    engine: Capabilities,
-    dense: DenseEncoder,
-    dim: int,
-    sparse: SparseEncoder,
+    collection: str, schema: Schema, engine: Capabilities, dense: DenseEncoder, dim: int, sparse: SparseEncoder
 ) -> Ready:
     if schema.dense_dim is None and not schema.sparse:
         raise CollectionMismatch(

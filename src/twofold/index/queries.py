@@ -83,39 +83,30 @@ def as_node(where: FilterLike | None) -> Node | None:
 
 def check_query(
     query: object,
+    config: SearchConfig,
     *,
     k: int,
-    offset: int,
-    where: FilterLike | None,
-    config: SearchConfig,
-    overrides: Mapping[str, Any],
-    explain: bool,
+    offset: int = 0,
+    where: FilterLike | None = None,
+    explain: bool = False,
     vector: Any = None,
     whole_corpus: bool = False,
+    alpha: float | None = None,
+    **overrides: Any,
 ) -> Query:
     """Arguments of a search, checked; those that are None keep the configured value.
 
     How rare a word is follows from the part of the collection that the filter names, unless `whole_corpus` is set.
     """
-    query = check_text(query)
+    text = check_text(query)
     k, offset = _whole_number("k", k), _whole_number("offset", offset)
-    given = {name: value for name, value in overrides.items() if value is not None}
-    alpha = given.pop("alpha", None)
-    if given:
+    if given := {name: value for name, value in overrides.items() if value is not None}:
         config = _overridden(config, given)
     fusion = config.fusion if alpha is None else _leaning(config.fusion, *shares(alpha))
     node = as_node(where)
-    return Query(
-        text=query,
-        k=k,
-        offset=offset,
-        where=node,
-        ranker=PlainRanker(fusion, config.min_score),
-        config=config,
-        explain=explain,
-        vector=vector,
-        idf_corpus=None if node is None or whole_corpus else _named_part(node),
-    )
+    corpus = None if node is None or whole_corpus else _named_part(node)
+    ranker = PlainRanker(fusion, config.min_score)
+    return Query(text, k, offset, node, ranker, config, explain, vector=vector, idf_corpus=corpus)
 
 
 def check_text(query: object) -> str:

@@ -23,9 +23,8 @@ from twofold.filters import All, Either, HasPoint, Node, TextContains
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.queries import EncodedLeg, Query, QueryEncoder, check_vector
-from twofold.ranking.expressions import EngineFusion
 from twofold.ranking.fusion import Auto, Circumstances, Leg, LegName, Strategy, is_number, join_legs, settle
-from twofold.ranking.ranker import Candidate, Floor, Place, Ranker
+from twofold.ranking.ranker import Candidate, EngineFusion, Floor, Place, Ranker
 from twofold.ranking.tuning import Calibration, restore
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
 from twofold.text import clean_query, has_code, plain_matches, words

@@ -40,7 +40,11 @@ _BOTH_LEGS = 0.5
 
 def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advance) -> Flow[Tuning]:
     """Find the fusion that answers the pairs best, and keep it if it is surely better than the default."""
-    _check_use(config)
+    if config.fusion != Auto():  # it goes before what is tuned, which nobody would notice
+        raise ConfigError(
+            f"this index is opened with the fusion {config.fusion.name}, which goes before anything tuned: open it "
+            "without a fusion to tune it"
+        )
     asked = []
     for start in range(0, len(pairs), _BATCH_SIZE):
         yield Renew()
@@ -58,23 +62,13 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advan
     return found
 
 
-def _check_use(config: Any) -> None:
-    """A fusion that was asked for at opening goes before what is tuned: nobody would notice it."""
-    if config.fusion != Auto():
-        raise ConfigError(
-            f"this index is opened with the fusion {config.fusion.name}, which goes before anything tuned: open it "
-            "without a fusion to tune it"
-        )
-
-
 def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
     """How many of the expected ids are not there. If all of them are not, nothing can be learned."""
     expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
     points, there = list(expected), 0
     for start in range(0, len(points), _CALIBRATED_TEXTS):
-        there += len(
-            (yield from calls.retrieve(searcher.ready.collection, points[start : start + _CALIBRATED_TEXTS], only=()))
-        )
+        batch = points[start : start + _CALIBRATED_TEXTS]
+        there += len((yield from calls.retrieve(searcher.ready.collection, batch, only=())))
     if not there:
         raise InvalidQuery(
             f"none of the expected ids is in the collection ({next(iter(expected.values()))!r}, for one): give the ids "
@@ -138,9 +132,7 @@ def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Ju
     """What both legs find for each query, ids and scores only, in one request."""
     requests, legs_of, defaults = [], [], []
     for pair in pairs:
-        query = check_query(
-            pair.query, k=1, offset=0, where=pair.filter, config=config, overrides={"alpha": _BOTH_LEGS}, explain=False
-        )
+        query = check_query(pair.query, config, k=1, where=pair.filter, alpha=_BOTH_LEGS)
         text, _ = clean_query(query.text, config.max_query_chars)
         fusion = yield from searcher.fit(query.ranker.fusion, text)
         encoded = (yield from searcher.encoder.encode(text, fusion, query, [])) if text else []

@@ -105,7 +105,12 @@ def add(
     except Exception as error:  # also what the caller's own generator raises: the list of stored ids must not be lost
         if not written:
             raise
-        raise PartialAdd(_partial(error, len(written)), written=written) from error
+        batch_state = "may be stored in part" if isinstance(error, EngineError) else "is not stored"
+        raise PartialAdd(
+            f"{error}. The {len(written)} documents before that batch are stored, the batch itself {batch_state}. Mend "
+            "it and add everything again: what is stored is replaced, not doubled",
+            written=written,
+        ) from error
     return written
 
 
@@ -139,14 +144,6 @@ def _given_vector(ready: Ready, vector: Any, position: int) -> Vectors | None:
     except EncoderError as error:
         raise InvalidDocument(str(error), position=position) from error
     return checked
-
-
-def _partial(error: Exception, written: int) -> str:
-    batch = "may be stored in part" if isinstance(error, EngineError) else "is not stored"
-    return (
-        f"{error}. The {written} documents before that batch are stored, the batch itself {batch}. Mend it and add "
-        "everything again: what is stored is replaced, not doubled"
-    )
 
 
 def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:

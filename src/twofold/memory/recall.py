@@ -407,21 +407,18 @@ def _stems(query: str, stem: Stemmer) -> set[str]:
 
 
 def _query(view: View, request: Recall, where: Node, alpha: Alpha) -> Query:
+    text = request.query if says_something(request.query) else ""  # to a model "!" is as near to one text as to another
     return check_query(
-        # To a model "!" is as near to one text as to another.
-        request.query if says_something(request.query) else "",
+        text,
+        view.store.search,
         k=view.config.k if request.k is None else request.k,
         offset=request.offset,
         where=where,
-        config=view.store.search,
-        overrides={
-            "alpha": alpha.value,
-            "fusion": request.fusion,
-            "depth": request.depth,
-            "min_score": request.min_score,
-        },
-        explain=False,
         whole_corpus=True,
+        alpha=alpha.value,
+        fusion=request.fusion,
+        depth=request.depth,
+        min_score=request.min_score,
     )
 
 

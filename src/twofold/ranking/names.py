@@ -8,12 +8,14 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeAlias
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from twofold.ranking.signals import Match, Named, Value
+from twofold.filters import Equals, Scalar
+from twofold.ranking.signals import Named
 
 # --- Query words matched against the tags and values that exist ---
 
@@ -22,6 +24,7 @@ _TERM = re.compile(r"[^\W_]+(?:(?:\+\+|#)(?!\w))?")
 Stem: TypeAlias = str
 Stemmer: TypeAlias = Callable[[str], Stem | None]
 """The stem of a word; None for a stop word."""
+Value: TypeAlias = Scalar | datetime
 
 
 def fold(text: str) -> str:
@@ -47,7 +50,7 @@ class Lexicon:
     """The tags and field values that exist, by the stems they consist of."""
 
     stem: Stemmer
-    entries: dict[tuple[Stem, ...], dict[Match, int]] = field(default_factory=dict)
+    entries: dict[tuple[Stem, ...], dict[Equals, int]] = field(default_factory=dict)
     """By the stems of a value: the field and the value, and how many memories have it."""
     longest: int = 0
 
@@ -61,7 +64,7 @@ class Lexicon:
             stems = self.stems(words)
             if any(self.stem(word) is not None for word in words):
                 # A new table each time: others may be reading the old one.
-                known, match = self.entries.get(stems, {}), Match(field_name, value)
+                known, match = self.entries.get(stems, {}), Equals(field_name, value)
                 self.entries[stems] = {**known, match: known.get(match, 0) + count}
                 self.longest = max(self.longest, len(stems))
 
@@ -90,13 +93,13 @@ def match_tags(query: str, lexicon: Lexicon, memories: int) -> tuple[Named, ...]
     covered = {place for span, known in spans if any(match.field != "tags" for match in known) for place in span}
     telling = sum(lexicon.stem(word) is not None for word in words)
     share = min(1.0, len(covered) / telling) if telling else 0.0
-    found: dict[tuple[Stem, ...], dict[Match, int]] = {}
+    found: dict[tuple[Stem, ...], dict[Equals, int]] = {}
     for span, known in spans:
         found.setdefault(stems[span.start : span.stop], {}).update(known)
     return tuple(Named(tuple(known), _telling(known, memories, share)) for known in found.values())
 
 
-def _telling(known: Mapping[Match, int], memories: int, share: float) -> float:
+def _telling(known: Mapping[Equals, int], memories: int, share: float) -> float:
     """How much it says that a memory has something: `share` of it where it is in no tag."""
     counts: dict[str, int] = {}
     for match, count in known.items():  # a memory has one spelling of a tag, but maybe the same as tag and as type
@@ -104,10 +107,10 @@ def _telling(known: Mapping[Match, int], memories: int, share: float) -> float:
     return rarity(max(counts.values()), memories) * (1.0 if "tags" in counts else share)
 
 
-def _longest(stems: tuple[Stem, ...], lexicon: Lexicon) -> list[tuple[range, dict[Match, int]]]:
+def _longest(stems: tuple[Stem, ...], lexicon: Lexicon) -> list[tuple[range, dict[Equals, int]]]:
     """Where the query names something, and what, in its order; of each field nothing within something longer."""
     taken: dict[str, list[range]] = {}
-    found: list[tuple[range, dict[Match, int]]] = []
+    found: list[tuple[range, dict[Equals, int]]] = []
     for length in range(min(lexicon.longest, len(stems)), 0, -1):
         for start in range(len(stems) - length + 1):
             span = range(start, start + length)

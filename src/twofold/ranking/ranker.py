@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from twofold.ranking.expressions import EngineFusion
+from twofold.ranking.expressions import EngineFusion as EngineFusion
 from twofold.ranking.fusion import Leg, LegName, Strategy, settle
 from twofold.results import Explanation, Mode
 

@@ -144,14 +144,12 @@ class Calibration:
         return cls(**{name: kept[name] for name in cls.__dataclass_fields__ if name in kept})
 
     def __str__(self) -> str:
+        by_words = "" if self.found_by_words is None else f", by words for {self.found_by_words:.0%}"
         return (
             f"unrelated texts have a cosine of {self.background:.2f}, and a piece of a text lies {self.separation:.1f} "
             f"σ nearer to its own text than to others; its text comes first by meaning for {self.found:.0%} of the "
-            f"pieces{self._by_words()} ({self.texts} texts looked at)"
+            f"pieces{by_words} ({self.texts} texts looked at)"
         )
-
-    def _by_words(self) -> str:
-        return "" if self.found_by_words is None else f", by words for {self.found_by_words:.0%}"
 
 
 def calibrate(pieces: Matrix, texts: Matrix) -> Calibration:
@@ -254,24 +252,15 @@ class Tuning:
     """How many of the expected ids are not in the collection: no setting finds them."""
 
     def __str__(self) -> str:
-        measured = f"nDCG@10 {self.before:.3f}"
-        if self.changed:
-            measured += f" → {self.after:.3f}"
-        found = f"{measured} on {self.pairs} pair{'' if self.pairs == 1 else 's'}{self._missing()}"
+        found = f"nDCG@10 {self.before:.3f}{f' → {self.after:.3f}' if self.changed else ''} on {self.pairs} pair"
+        found += "" if self.pairs == 1 else "s"
+        if self.unknown:
+            found += f", {self.unknown} expected id{' is' if self.unknown == 1 else 's are'} not in the collection"
         if self.changed:
             k = f" and k {self.fusion.k}" if isinstance(self.fusion, Rrf) else ""
             return f"{self.fusion.name} with alpha {self.fusion.alpha:.2f}{k}: {found}, {self.sure:.0%} sure"
-        return f"the default stays ({found}; {self._why()})"
-
-    def _why(self) -> str:
-        if self.pairs < _PAIRS_NEEDED:
-            return f"too few pairs to judge by: give {_PAIRS_NEEDED} or more, better a hundred"
-        return "nothing is surely better"
-
-    def _missing(self) -> str:
-        if not self.unknown:
-            return ""
-        return f", {self.unknown} expected id{' is' if self.unknown == 1 else 's are'} not in the collection"
+        few = f"too few pairs to judge by: give {_PAIRS_NEEDED} or more, better a hundred"
+        return f"the default stays ({found}; {few if self.pairs < _PAIRS_NEEDED else 'nothing is surely better'})"
 
 
 def candidates(default: Strategy) -> list[Strategy]:
@@ -280,13 +269,9 @@ def candidates(default: Strategy) -> list[Strategy]:
     The scale of `auto` is not tried: whatever ranking another scale gives, another alpha gives too. Nor is the depth:
     on four public sets of 2,000 to 10,000 texts, two or four times the default gained 0.001 at most.
     """
-    kin = [_at(default, alpha) for alpha in _ALPHAS]
-    others = [_at(fusion, alpha) for fusion in _OTHERS for alpha in _OTHER_ALPHAS]
+    kin = [default.with_alpha(alpha) for alpha in _ALPHAS]
+    others = [fusion.with_alpha(alpha) for fusion in _OTHERS for alpha in _OTHER_ALPHAS]
     return [default, *kin, *others, Average()]
-
-
-def _at(fusion: Strategy, alpha: float) -> Strategy:
-    return fusion.with_alpha(alpha)
 
 
 def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
@@ -296,13 +281,14 @@ def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
     table[0] = [_ndcg(each.default or default, each) for each in queries]
     handicaps = np.array([0.0 if type(fusion) is type(default) else _OTHER_KIND_HANDICAP for fusion in tried])
     before = float(table[0].mean())
+    stays = Tuning(default, False, before, before, 1.0, len(queries))
     if len(queries) < _PAIRS_NEEDED:
-        return Tuning(default, False, before, before, 1.0, len(queries))
+        return stays
     gains = _held_out(table, handicaps) - table[0]
     sure = _chance_of_no_loss(gains)
     best = tried[_best(table, handicaps)]
     if sure < _LEAST_CONFIDENCE or float(gains.mean()) <= 0 or best == default:
-        return Tuning(default, False, before, before, 1.0, len(queries))
+        return stays
     return Tuning(_drawn(best, default, len(queries)), True, before, before + float(gains.mean()), sure, len(queries))
 
 
