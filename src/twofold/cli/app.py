@@ -167,56 +167,30 @@ class Transport(str, Enum):
     http = "http"
 
 
+def _env(variable: str, help: str, *flags: str, **limits: Any) -> Any:
+    """An option that can also be set by an environment variable: a client's configuration file has room for those."""
+    return typer.Option(*flags, envvar=f"TWOFOLD_{variable}", help=help, **limits)
+
+
 @app.command()
 def mcp(
-    user: Annotated[
-        str | None, typer.Option("--user", "-u", envvar="TWOFOLD_USER", help="Whose memories. Needed.")
-    ] = None,
+    user: Annotated[str | None, _env("USER", "Whose memories. Needed.", "--user", "-u")] = None,
     location: Annotated[
-        str,
-        typer.Option(
-            "--location",
-            "-l",
-            "--path",
-            "--url",
-            envvar="TWOFOLD_LOCATION",
-            help="A folder, or the URL of a Qdrant server.",
-        ),
+        str, _env("LOCATION", "A folder, or the URL of a Qdrant server.", "--location", "-l", "--path", "--url")
     ] = DEFAULT_MEMORIES,
-    agent: Annotated[
-        str | None, typer.Option("--agent", envvar="TWOFOLD_AGENT", help="Only the memories of this agent.")
-    ] = None,
-    collection: Annotated[
-        str | None, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="Default: memories.")
-    ] = None,
+    agent: Annotated[str | None, _env("AGENT", "Only the memories of this agent.", "--agent")] = None,
+    collection: Annotated[str | None, _env("COLLECTION", "Default: memories.", "--collection", "-c")] = None,
     language: Annotated[
-        str | None,
-        typer.Option(
-            "--language",
-            envvar="TWOFOLD_LANGUAGE",
-            help="Language of the words. Default: the collection's, or english.",
-        ),
+        str | None, _env("LANGUAGE", "Language of the words. Default: the collection's, or english.", "--language")
     ] = None,
     transport: Annotated[
         Transport,
-        typer.Option(
-            "--transport",
-            "-t",
-            envvar="TWOFOLD_MCP_TRANSPORT",
-            help="stdio: the client starts this. http: many clients share it.",
-        ),
+        _env("MCP_TRANSPORT", "stdio: the client starts this. http: many clients share it.", "--transport", "-t"),
     ] = Transport.stdio,
-    host: Annotated[
-        str, typer.Option("--host", envvar="TWOFOLD_MCP_HOST", help="For http: the address to listen on.")
-    ] = DEFAULT_HOST,
-    port: Annotated[
-        int, typer.Option("--port", "-p", envvar="TWOFOLD_MCP_PORT", min=1, max=65535, help="For http.")
-    ] = DEFAULT_PORT,
+    host: Annotated[str, _env("MCP_HOST", "For http: the address to listen on.", "--host")] = DEFAULT_HOST,
+    port: Annotated[int, _env("MCP_PORT", "For http.", "--port", "-p", min=1, max=65535)] = DEFAULT_PORT,
     token: Annotated[
-        str | None,
-        typer.Option(
-            "--token", envvar="TWOFOLD_MCP_TOKEN", help="For http: what clients must send as their bearer token."
-        ),
+        str | None, _env("MCP_TOKEN", "For http: what clients must send as their bearer token.", "--token")
     ] = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that stores, changes or deletes.")
@@ -228,6 +202,9 @@ def mcp(
     api_key: ApiKey = None,
 ) -> None:
     """Serve a user's memories to MCP clients: Claude Desktop, Cursor, VS Code …."""
+    given: dict[str, Any] = {"--location": location, "--user": user, "--agent": agent, "--collection": collection}
+    given |= {"--language": language, "--model": model, "--host": host, "--port": str(port)}
+    given |= {"--read-only": read_only, "--aliases": aliases}
     if not (user or "").strip():
         raise ConfigError("memories belong to somebody: say whose, with --user ada or TWOFOLD_USER=ada")
     try:
@@ -236,35 +213,8 @@ def mcp(
         raise ConfigError(str(error)) from error
     from twofold.tools import LazyMemory
 
-    repeated = {
-        "--location": location,
-        "--user": user,
-        "--agent": agent,
-        "--collection": collection,
-        "--language": language,
-        "--model": model,
-        "--host": None if host == DEFAULT_HOST else host,
-        "--port": None if port == DEFAULT_PORT else str(port),
-    }
-    options = [f"{name} {shlex.quote(value)}" for name, value in repeated.items() if value]
-    switches = [name for name, on in (("--read-only", read_only), ("--aliases", aliases)) if on]
-    shared = " ".join(["twofold mcp --transport http", *options, *switches])
     target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, api_key, model, language)
-
-    def open_memory() -> Memory:
-        """Open the memories when the first tool is called; if another process has them, say how to share them."""
-        from twofold import StoreLocked
-
-        try:
-            return target.open_memory(user or "", agent)
-        except StoreLocked as error:
-            reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
-            raise ConfigError(
-                f"{error} For several MCP clients, start one server that all of them share, with `{shared}`, and "
-                f"connect them to http://{reached}:{port}/mcp"
-            ) from error
-
-    memory = LazyMemory(open_memory)
+    memory = LazyMemory(lambda: _open_shared(target, user or "", agent, given))
     server = create_server(memory, read_only=read_only, aliases=aliases)
     try:
         if transport is Transport.stdio:
@@ -274,3 +224,24 @@ def mcp(
             serve_http(server, host=host, port=port, token=token)
     finally:
         memory.close()
+
+
+def _open_shared(target: Target, user: str, agent: str | None, given: dict[str, Any]) -> Memory:
+    """Open the memories when the first tool is called; if another process has them, say how to share them."""
+    from twofold import StoreLocked
+
+    try:
+        return target.open_memory(user, agent)
+    except StoreLocked as error:
+        host, port = given["--host"], given["--port"]
+        usual = {"--host": DEFAULT_HOST, "--port": str(DEFAULT_PORT)}
+        options = [
+            name if value is True else f"{name} {shlex.quote(value)}"
+            for name, value in given.items()
+            if value and value != usual.get(name)
+        ]
+        reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+        raise ConfigError(
+            f"{error} For several MCP clients, start one server that all of them share, with "
+            f"`{' '.join(['twofold mcp --transport http', *options])}`, and connect them to http://{reached}:{port}/mcp"
+        ) from error

@@ -101,8 +101,7 @@ def evaluate(
     subject = _Subject(_load(data, same, split, sample), target, user, documents_only=location is None)
     for parameters in settings.values():
         subject.check({name: [value] for name, value in parameters.items()})
-    from twofold.eval import evaluate
-    from twofold.eval.scoring import compare_to_first
+    from twofold.eval import evaluate, scoring
 
     with progress_bar() as begin, subject.open(begin("storing", None)) as retriever:
         progress = begin("asking", None)
@@ -121,7 +120,7 @@ def evaluate(
                 for place, (name, parameters) in enumerate(settings.items())
             ]
         _write_files(html, plot, done, subject, retriever, metric, by)
-    comparisons = compare_to_first(done, metric)
+    comparisons = scoring.compare_to_first(done, metric)
     if as_json:
         print_json(_as_json(subject.data, done, comparisons))
     else:
@@ -161,8 +160,7 @@ def sweep(
     target = Target(_location(location), collection, api_key, model=model, language=language)
     subject = _Subject(_load(data, same, split, sample), target, user, documents_only=location is None)
     subject.check({**{name: [value] for name, value in shared.items()}, **grid})
-    from twofold.eval import evaluate, sweep
-    from twofold.eval.scoring import compare_to_first
+    from twofold.eval import evaluate, scoring, sweep
 
     asked: dict[str, Any] = {"k": k, "metrics": _metrics(metric), "parameters": shared}
     with progress_bar() as begin, subject.open(begin("storing", None)) as retriever:
@@ -173,7 +171,7 @@ def sweep(
             baseline = None if "k" in grid else evaluate(retriever, subject.data, name="default", **asked)
         _write_files(html, plot, swept, subject, retriever, metric, by, baseline)
     runs = [*([baseline] if baseline else []), *swept.runs]
-    comparisons = compare_to_first(runs, metric) if baseline else []
+    comparisons = scoring.compare_to_first(runs, metric) if baseline else []
     best = swept.best(metric).name
     if as_json:
         print_json({**_as_json(subject.data, runs, comparisons), "best": best})
@@ -249,9 +247,8 @@ class _Subject:
 
 def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What an index or a memory takes with a query or as a setting, and what decides what it stores."""
+    from twofold import HybridIndex, Memory, MemoryConfig
     from twofold.eval.corpus import bm25_settings, memory_store_settings
-    from twofold.index import HybridIndex
-    from twofold.memory import Memory, MemoryConfig
 
     if not memory:
         return _parameters(HybridIndex.search), bm25_settings()
@@ -371,28 +368,29 @@ def _say_written(*paths: Path | None) -> None:
 
 def _show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison], metric: str, by: str | None) -> None:
     """Print tables of the runs; the first is what the others are compared with."""
-    from twofold.eval.report import parts_table, runs_table
-    from twofold.eval.scoring import common_k, label
+    from twofold.eval import report, scoring
 
     console = out()
     wide = console.width >= _WIDE_COLUMNS
     # A terminal of 80 columns has no room for the words of the report.
     short = {
-        "difference (95 %)": f"{label(metric)} ±" + (" (95 %)" if wide else ""),
+        "difference (95 %)": f"{scoring.label(metric)} ±" + (" (95 %)" if wide else ""),
         "right nothing": "nothing",
         "unanswered": "un-\nanswered",
     }
     documents = f", {len(data.documents):,} documents" if data.documents else ""
     console.print(Text.assemble((printable(data.name), "bold"), f": {len(data.questions):,} questions{documents}"))
-    heads, rows = runs_table(runs, comparisons)
+    heads, rows = report.runs_table(runs, comparisons)
     shown = len(heads) if wide else len(heads) - 1
     console.print(_table([short.get(head, head) for head in heads[:shown]], rows, wide=wide))
     for run in runs:
         for reason in run.degraded:
             complain("degraded", f"{run.name}: {reason}", "bold yellow")
     if by:
-        console.print(Text.assemble("\n", (f"{label(metric, common_k(runs))} by {printable(by)}", "bold")))
-        heads, rows = parts_table(runs, by, metric)
+        console.print(
+            Text.assemble("\n", (f"{scoring.label(metric, scoring.common_k(runs))} by {printable(by)}", "bold"))
+        )
+        heads, rows = report.parts_table(runs, by, metric)
         console.print(_table([printable(head) for head in heads], rows, wide=wide))
 
 

@@ -18,7 +18,7 @@ from qdrant_client import models
 
 from twofold import filters
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, Found, NewPoint, Point, Schema, metadata_key
+from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, NewPoint, Point, Schema, ScoredPoint, metadata_key
 from twofold.flow import Call, Flow
 from twofold.ranking import expressions as ex
 
@@ -125,7 +125,7 @@ def optimize(collection: str, progress: Any) -> Flow[bool]:
     return _call("optimize", collection=collection, progress=progress)
 
 
-def query(collection: str, queries: Sequence[EngineQuery]) -> Flow[list[Sequence[Found]]]:
+def query(collection: str, queries: Sequence[EngineQuery]) -> Flow[list[Sequence[ScoredPoint]]]:
     """Several queries in one request: the points that each of them found, the best first."""
     return _call("query", collection=collection, queries=queries)
 

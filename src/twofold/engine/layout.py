@@ -48,7 +48,7 @@ class Point(Protocol):
     def vector(self) -> Any: ...
 
 
-class Found(Point, Protocol):
+class ScoredPoint(Point, Protocol):
     """A point that a query found."""
 
     @property

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from twofold.documents import point_id
 from twofold.engine import calls
 from twofold.engine.calls import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
-from twofold.engine.layout import DENSE, Found, Stored, from_point
+from twofold.engine.layout import DENSE, ScoredPoint, Stored, from_point
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, HasPoint, Node, TextContains
 from twofold.flow import Flow, Work
@@ -293,7 +293,7 @@ class Searcher:
             log.warning(*said, extra={"degraded": reason})
 
 
-def _read(plan: _Plan, answers: Sequence[Sequence[Found]]) -> tuple[list[Candidate], Sequence[Leg]]:
+def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[Candidate], Sequence[Leg]]:
     """The engine's answers as a ranking, and what the legs brought if they were asked for."""
     if plan.native is None:
         found = [[(from_point(point), point.score) for point in points] for points in answers]
@@ -322,7 +322,7 @@ def _read(plan: _Plan, answers: Sequence[Sequence[Found]]) -> tuple[list[Candida
     return [Candidate(row, score, score, near.get(row.point, {})) for row, score in settled], ()
 
 
-def _cosines(plan: _Plan, low: Sequence[Found]) -> dict[str, dict[LegName, Place]]:
+def _cosines(plan: _Plan, low: Sequence[ScoredPoint]) -> dict[str, dict[LegName, Place]]:
     """How near in meaning those are whose score is too low: that may be a reason to stay."""
     vectors = [(str(point.id), (point.vector or {}).get(DENSE)) for point in low]
     known = [(i, vector) for i, vector in vectors if vector is not None]
