@@ -20,10 +20,10 @@ from twofold.embedded import EmbeddedClient
 from twofold.embedded.store import _open_stores
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
-from twofold.engine.calls import FusedQuery, VectorQuery, to_formula
 from twofold.engine.connection import Connection, connect
 from twofold.engine.edge import PARTS
 from twofold.engine.layout import DENSE, NewPoint, creation
+from twofold.engine.requests import FusedQuery, VectorQuery, to_formula
 from twofold.filters import Equals
 from twofold.flow import run
 from twofold.ranking.expressions import (

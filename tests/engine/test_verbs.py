@@ -18,11 +18,11 @@ from twofold.config import CollectionSettings
 from twofold.documents import point_id
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
-from twofold.engine.calls import FusedQuery, NewestFirst, PayloadWithout, VectorQuery
 from twofold.engine.client import VERBS
 from twofold.engine.connection import Connection, connect
 from twofold.engine.edge import EdgeEngine
 from twofold.engine.layout import DENSE, SPARSE, NewPoint, creation, initial_indexes
+from twofold.engine.requests import FusedQuery, NewestFirst, PayloadWithout, VectorQuery
 from twofold.filters import (
     All,
     AnyOf,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from twofold import CollectionSettings, Document, FilterError, HybridIndex
-from twofold.engine.calls import to_filter
 from twofold.engine.client import PARTS
+from twofold.engine.requests import to_filter
 from twofold.filters import parse
 from twofold.testing import HashEmbedding
 

@@ -16,8 +16,8 @@ from tests.kit.engines import Engine, refused
 from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
-from twofold.engine.calls import FusedQuery, VectorQuery
 from twofold.engine.client import to_requests
+from twofold.engine.requests import FusedQuery, VectorQuery
 from twofold.ranking.fusion import Auto, Dbsf, Rrf
 
 SEEDS = range(3)

@@ -11,8 +11,8 @@ import pytest
 from tests.memory.scenarios import Store, texts
 from tests.memory.test_nothing_relevant import EVERYTHING, IN_OTHER_WORDS, MEMORIES, OFF_TOPIC
 from twofold import Memory, MemoryConfig
-from twofold.engine.calls import EngineQuery, FusedQuery, VectorQuery
 from twofold.engine.edge import EdgeConnection
+from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.filters import HasPoint
 from twofold.flow import Call
 from twofold.memory.recall import build_signals

@@ -16,9 +16,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from qdrant_edge import Bm25, Bm25Config, StopwordsSet, TokenizerType
 
 from twofold.encoders.base import Sparse
+from twofold.encoders.languages import TOKENISER_K, WITHOUT_SPACES, tokeniser_for
 from twofold.errors import ConfigError
 from twofold.text import normalise, words
 
@@ -30,9 +30,6 @@ _COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+(?:[-_.][^\W_]+)+")
 _WORD = re.compile(r"[^\W_]+")
 # Between rate|Limit, HTTP|Server, and letters and digits.
 _SEAM = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
-# With b = 0 the engine's weight is tf · (K + 1) / (tf + K), which can be solved for tf.
-_TOKENISER_K = 1000.0
-_LANGUAGES_WITHOUT_SPACES = {"chinese", "japanese"}
 # The ids of words are below this, those of pairs are not.
 _FIRST_PAIR_ID = 2**31
 _PAIR_MULTIPLIER = 0x9E3779B1  # so that the order of a pair's words matters
@@ -87,8 +84,8 @@ class BM25:
             "fold_accents": bool(fold_accents),
             "stopwords": None if stopwords is None else _check_stopwords(stopwords),
         }
-        self._tokeniser = _make_tokeniser(self._settings)
-        unfolded = _make_tokeniser({**self._settings, "fold_accents": False})
+        self._tokeniser = tokeniser_for(self._settings)
+        unfolded = tokeniser_for({**self._settings, "fold_accents": False})
         self._stem = lru_cache(16_384)(lambda word: ",".join(map(str, self._counts(word)[0])) or None)
         self._word_number = lru_cache(16_384)(self._hash_stem)
         self._is_stopword = lru_cache(4096)(lambda word: not unfolded.embed_document(word).indices)
@@ -137,11 +134,11 @@ class BM25:
             text = self._before_folding(text)
         vector = self._tokeniser.embed_document(text)
         weights = np.asarray(vector.values, dtype=np.float64)
-        return list(vector.indices), np.rint(weights * _TOKENISER_K / (_TOKENISER_K + 1 - weights))
+        return list(vector.indices), np.rint(weights * TOKENISER_K / (TOKENISER_K + 1 - weights))
 
     def _pairs(self, text: str) -> tuple[list[int], Any]:
         """Ids of the words that follow each other, ascending and above those of words, and how often each occurs."""
-        if not self._settings["pairs"] or self._settings["language"] in _LANGUAGES_WITHOUT_SPACES:
+        if not self._settings["pairs"] or self._settings["language"] in WITHOUT_SPACES:
             return [], _NO_COUNTS
         numbers = [number for word in _WORD.findall(normalise(text)) if (number := self._word_number(word))]
         hashes = (one * _PAIR_MULTIPLIER + following for one, following in pairwise(numbers))
@@ -159,7 +156,7 @@ class BM25:
         if language in _ACCENTED_ENDINGS:
             ending, regular = _ACCENTED_ENDINGS[language]
             text = ending.sub(regular, text)
-        if text.isascii() or language in _LANGUAGES_WITHOUT_SPACES:
+        if text.isascii() or language in WITHOUT_SPACES:
             return text
         return _WORD.sub(lambda word: "" if self._is_accented_stopword(word[0]) else word[0], text)
 
@@ -184,20 +181,6 @@ def _written_words(query: str) -> list[str]:
     """The words of a query as they are written, whole identifiers before their parts."""
     written = [part.strip(".,;:!?()[]{}\"'") for part in query.split()]
     return list({word.lower(): word for word in reversed([*written, *words(query)]) if word}.values())[::-1]
-
-
-def _make_tokeniser(settings: dict[str, Any]) -> Bm25:
-    language, folding = settings["language"], settings["fold_accents"]
-    stopwords = None if settings["stopwords"] is None else StopwordsSet(custom=set(settings["stopwords"]))
-    kind = TokenizerType.Multilingual if language in _LANGUAGES_WITHOUT_SPACES else None
-    wanted: dict[str, Any] = {"ascii_folding": folding, "stopwords": stopwords, "tokenizer": kind}
-    try:
-        return Bm25(Bm25Config(k=_TOKENISER_K, b=0.0, language=language, **wanted))
-    except ValueError as error:
-        raise ConfigError(
-            f"language {language!r} is not known: use an English name such as english, portuguese, spanish, "
-            "german, norwegian, french"
-        ) from error
 
 
 def _check_stopwords(stopwords: Sequence[str]) -> list[str]:

@@ -1,13 +1,20 @@
-"""Which language a text is written in, told by its stop words: the small words that every sentence has."""
+"""Languages: how the words of each are told apart and stemmed, and which one a text is written in."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from functools import lru_cache
+from typing import Any
 
-from qdrant_edge import Bm25, Bm25Config
+from qdrant_edge import Bm25, Bm25Config, StopwordsSet, TokenizerType
 
+from twofold.errors import ConfigError
+
+TOKENISER_K = 1000.0
+"""With b = 0 the engine's weight is tf · (K + 1) / (tf + K), which can be solved for tf."""
+WITHOUT_SPACES = {"chinese", "japanese"}
+"""Languages that put no spaces between words."""
 OTHER = "other"
 """A language that has no list of stop words here, but shows that it is not English."""
 _ENGLISH = "english"
@@ -25,6 +32,21 @@ _OTHER_LANGUAGES = (
     "arabic", "catalan", "danish", "dutch", "finnish", "french", "german", "greek", "hungarian", "indonesian",
     "italian", "norwegian", "portuguese", "romanian", "russian", "slovene", "spanish", "swedish", "turkish",
 )  # fmt: skip
+
+
+def tokeniser_for(settings: dict[str, Any]) -> Bm25:
+    """What makes words of texts, as the settings of a `BM25` say."""
+    language, folding = settings["language"], settings["fold_accents"]
+    stopwords = None if settings["stopwords"] is None else StopwordsSet(custom=set(settings["stopwords"]))
+    kind = TokenizerType.Multilingual if language in WITHOUT_SPACES else None
+    wanted: dict[str, Any] = {"ascii_folding": folding, "stopwords": stopwords, "tokenizer": kind}
+    try:
+        return Bm25(Bm25Config(k=TOKENISER_K, b=0.0, language=language, **wanted))
+    except ValueError as error:
+        raise ConfigError(
+            f"language {language!r} is not known: use an English name such as english, portuguese, spanish, "
+            "german, norwegian, french"
+        ) from error
 
 
 def language_of(text: str) -> str | None:

@@ -20,9 +20,10 @@ from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.calls import EngineQuery, Filter, Page, Parts, RequestBuilder, to_filter
+from twofold.engine.calls import Page
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
+from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import ConfigError, EngineError, EngineUnavailable, TwofoldError
 from twofold.flow import Call
 

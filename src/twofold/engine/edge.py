@@ -22,9 +22,10 @@ from twofold.embedded.collection import match_value
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.calls import EngineQuery, Filter, Page, Parts, RequestBuilder, to_filter
+from twofold.engine.calls import Page
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
+from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 

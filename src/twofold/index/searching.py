@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from twofold.documents import point_id
 from twofold.engine import calls
-from twofold.engine.calls import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
 from twofold.engine.layout import DENSE, ScoredPoint, Stored, from_point
+from twofold.engine.requests import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, HasPoint, Node, TextContains
 from twofold.flow import Flow, Work

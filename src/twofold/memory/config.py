@@ -48,7 +48,7 @@ class MemoryConfig(BaseModel):
     nDCG@10 on thirteen sets."""
     min_score: float | Literal["auto"] | None = "auto"
     """Memories below this final score are left out. "auto" is a floor that off-topic queries stay under, for the
-    bundled model and the fusion `auto`; elsewhere it is none."""
+    bundled model and the fusion `auto` (`score_floor` in `recall.py` computes it); elsewhere it is none."""
     tag_weight: float = Field(default=1.0, ge=0)
     """What tags named in the query add, as a share of the weight of words; 0 switches them off."""
     recency: RecencyMode = "soft"

@@ -21,7 +21,7 @@ from twofold.documents import Record, check, iso, point_id
 from twofold.engine.layout import Stored
 from twofold.errors import ConfigError, FilterError, InvalidDocument, InvalidQuery, TwofoldError
 from twofold.filters import All, Either, Leaf, Node, Not, parse
-from twofold.ranking.names import split
+from twofold.ranking.vocabulary import split
 from twofold.results import Hit, Problem, SearchResult, is_explanation
 from twofold.text import normalise
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
-from twofold.engine.calls import FusedQuery, NewestFirst, VectorQuery
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
+from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
 from twofold.errors import FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
 from twofold.flow import Flow, Work

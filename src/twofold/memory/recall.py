@@ -44,9 +44,9 @@ from twofold.ranking.fusion import (
     resolve,
     shares,
 )
-from twofold.ranking.names import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
 from twofold.ranking.ranker import Floor
 from twofold.ranking.signals import Named, Recency, SignalRanker, Signals
+from twofold.ranking.vocabulary import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
 from twofold.results import Explanation, Hit, Problem, SearchResult
 from twofold.text import says_something
 

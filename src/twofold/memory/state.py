@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
-from twofold.engine.calls import VectorQuery
 from twofold.engine.layout import from_point, metadata_key
+from twofold.engine.requests import VectorQuery
 from twofold.errors import EngineUnavailable
 from twofold.flow import Flow, Work
 from twofold.index.hybrid import HybridIndex
@@ -32,7 +32,7 @@ from twofold.memory.config import MemoryConfig
 from twofold.memory.items import MemoryItem, field_path, searchable_words
 from twofold.memory.scope import Scope
 from twofold.memory.touching import RecallCounter
-from twofold.ranking.names import Lexicon, Stemmer, Words
+from twofold.ranking.vocabulary import Lexicon, Stemmer, Words
 
 log = logging.getLogger("twofold.memory")
 

@@ -19,8 +19,8 @@ import numpy as np
 from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
-from twofold.engine.calls import VectorQuery
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, to_point
+from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, InvalidDocument
 from twofold.filters import All, AnyOf, Between, HasVector, Not, Present
 from twofold.flow import Flow, Renew
@@ -119,9 +119,9 @@ def refreshed(old: MemoryItem, written: Draft) -> MemoryItem:
     less = TRUST.index(trust) < TRUST.index(old.trust) if old.trust in TRUST and trust in TRUST else False
     # A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer; and
     # where it comes from stays known, so that all of one source can be forgotten.
-    vouched = ("trust", "source") if trust in (old.trust, *_PEOPLE) else ()
-    replaced = () if less else ("type", "category", "pinned", "importance", *vouched)
-    fields: dict[str, Any] = {name: given[name] for name in replaced if name in given}
+    kept = {"tags", "metadata", *(() if trust in (old.trust, *_PEOPLE) else ("trust", "source"))}
+    replaced = () if less else (name for name in accepted_by("update") if name in given and name not in kept)
+    fields: dict[str, Any] = {name: given[name] for name in replaced}
     fields["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
     said = given.get("metadata", {})
     fields["metadata"] = {**said, **old.metadata} if less else {**old.metadata, **said}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.memory.faces import MemoryFace, Opener
 from twofold import Fusion, MemoryConfig
 from twofold.encoders.bm25 import BM25
-from twofold.ranking.names import Lexicon, Words, corrections, fold, match_tags, rarity
+from twofold.ranking.vocabulary import Lexicon, Words, corrections, fold, match_tags, rarity
 
 STEM = BM25().stem
 
