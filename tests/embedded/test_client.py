@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,17 @@ from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 import twofold
-from twofold.embedded import BadRequest, Conflict, EmbeddedClient, EmbeddedError, NotFound, async_embedded_client
+from twofold.embedded import (
+    BadRequest,
+    Conflict,
+    EmbeddedClient,
+    EmbeddedError,
+    NotFound,
+    async_embedded_client,
+    embedded_client,
+)
 from twofold.embedded.client import check_version
+from twofold.embedded.settings import VectorSchema
 
 from .conftest import DENSE
 from .processes import start
@@ -134,3 +145,42 @@ def test_texts_are_encoded_as_by_qdrant_clients_own(client: EmbeddedClient) -> N
     local = QdrantClient(":memory:")
     assert use(client) == use(local)
     local.close()
+
+
+def test_what_the_progress_function_raises_comes_through(client: EmbeddedClient) -> None:
+    def progress(_: object) -> None:
+        raise ValueError("mine")
+
+    client.create_collection("c", {"d": m.VectorParams(size=2, distance=m.Distance.DOT)})
+    client.upsert("c", [m.PointStruct(id=1, vector={"d": [1.0, 2.0]})])
+    with pytest.raises(ValueError, match=r"^mine$"):
+        client.optimize("c", progress)
+
+
+def test_a_fresh_client_knows_how_long_vectors_are(client: EmbeddedClient) -> None:
+    assert client.get_embedding_size("sentence-transformers/all-MiniLM-L6-v2") == 384
+
+
+def test_options_that_are_none_are_refused_as_by_a_server() -> None:
+    with pytest.raises(UnexpectedResponse, match="durability"):
+        embedded_client(":memory:", durability="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("index", [-1, 2**32])
+def test_an_index_of_a_sparse_vector_out_of_range_is_named(index: int) -> None:
+    schema = VectorSchema({}, frozenset({"words"}))
+    with pytest.raises(BadRequest, match="'words': indices must be from 0"):
+        schema.vector("words", {"indices": [index], "values": [1.0]})
+
+
+def test_a_collection_with_an_impossible_size_leaves_the_others_open(tmp_path: Path) -> None:
+    with closing(embedded_client(tmp_path)) as one:
+        for name in ("good", "bad"):
+            one.create_collection(name, {"d": m.VectorParams(size=2, distance=m.Distance.DOT)})
+    for file in tmp_path.rglob("collection.json"):
+        settings = json.loads(file.read_text())
+        if "bad" in str(file):
+            settings["config"]["vectors"]["d"]["size"] = -1
+            file.write_text(json.dumps(settings))
+    with closing(embedded_client(tmp_path)) as again:
+        assert again.count("good").count == 0

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
+from twofold import EngineError, HybridIndex
 from twofold.embedded import EmbeddedClient, StoreClosed, StoreError, embedded_client, optimize, store
+from twofold.testing import HashEmbedding
 
 from .conftest import eventually, payload_of
 from .processes import start
@@ -276,3 +278,13 @@ def tidy(path: Path) -> bool:
     """Opening removes what was left; the child that was killed with its parent may take a moment to go."""
     embedded_client(path).close()
     return len(list(path.glob("collections/*/shard-*"))) == 1
+
+
+def test_what_the_progress_function_raises_is_not_called_the_engines(tmp_path: Path) -> None:
+    def progress(_: object) -> None:
+        raise ValueError("mine")
+
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        index.add(["a text"])
+        with pytest.raises(EngineError, match=r"failed: ValueError: mine"):
+            index.optimize(progress)

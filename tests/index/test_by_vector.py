@@ -185,3 +185,12 @@ def test_the_awaited_methods_take_the_same_arguments() -> None:
     for name in ("search_by_vector", "search_diverse"):
         blocking, awaited = getattr(HybridIndex, name), getattr(HybridIndex, f"a{name}")
         assert inspect.signature(blocking) == inspect.signature(awaited)
+
+
+def test_a_text_is_no_vector() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(["a text"])
+        with pytest.raises(InvalidQuery, match="a vector is a list of numbers, got str"):
+            index.search_by_vector("abc")  # type: ignore[arg-type]
+        with pytest.raises(InvalidQuery, match="got None"):
+            index.search_by_vector(None)  # type: ignore[arg-type]

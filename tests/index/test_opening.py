@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from twofold import (
     CollectionSettings,
     ConfigError,
     Document,
+    EngineError,
     EngineUnavailable,
     HybridIndex,
     IndexClosed,
@@ -363,3 +365,15 @@ def test_errors_travel_between_processes() -> None:
     assert (str(copy), copy.operation, copy.location, copy.attempts) == ("gone", "upsert", "there", ["503"])
     partial = pickle.loads(pickle.dumps(PartialAdd("half", written=["a"])))
     assert partial.written == ["a"]
+
+
+@pytest.mark.parametrize("wrong", ["foo", 5, {"scalr": {"type": "int8"}}])
+def test_a_quantisation_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="quantization must be 'scalar', 'binary' or a quantisation config"):
+        HybridIndex.open(":memory:", dense=HashEmbedding(), settings=CollectionSettings(quantization=wrong))
+
+
+def test_a_folder_that_cannot_be_read_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "twofold.json").mkdir()
+    with pytest.raises(EngineError, match=f"open on {re.escape(str(tmp_path))} failed: IsADirectoryError"):
+        HybridIndex.open(tmp_path, dense=HashEmbedding())

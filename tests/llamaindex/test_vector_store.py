@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryResult
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from tests.llamaindex.corpus import NOTES, QUERIES, Hashing, vector
-from twofold import CollectionMismatch, ConfigError, HybridIndex, InvalidDocument, InvalidQuery
+from twofold import CollectionMismatch, ConfigError, EncoderError, HybridIndex, InvalidDocument, InvalidQuery
 from twofold.llamaindex import HybridRetriever, HybridVectorStore
 from twofold.testing import HashEmbedding
 
@@ -379,3 +379,24 @@ def test_it_serialises_as_other_stores_do() -> None:
     with HybridVectorStore(embed_model=HashEmbedding()) as store:
         told = store.to_dict()
         assert (told["class_name"], told["stores_text"]) == ("HybridVectorStore", True)
+
+
+def test_nodes_without_a_vector_are_embedded_and_stored_a_batch_at_a_time() -> None:
+    calls: list[int] = []
+
+    class Small(HashEmbedding):
+        def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+            calls.append(len(texts))
+            assert len(texts) <= 100, "more inputs than many a service takes"
+            return super().embed_documents(texts)
+
+    store = HybridVectorStore(location=":memory:", embed_model=Small())
+    nodes = [TextNode(id_=f"n{number}", text=f"page {number}") for number in range(130)]
+    assert store.add([*nodes, nodes[0]]) == [*(node.node_id for node in nodes), "n0"]
+    assert sum(calls) == 130
+    calls.clear()
+    with pytest.raises(InvalidDocument):
+        store.add([TextNode(id_="good", text="good"), TextNode(id_="bad", text="bad", metadata={"x": float("nan")})])
+    assert not calls
+    with pytest.raises(EncoderError, match="the embedding of node 'nan'"):
+        store.add([TextNode(id_="nan", text="x", embedding=[float("nan")] * Small().dim)])

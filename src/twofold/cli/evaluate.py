@@ -33,7 +33,7 @@ _DEFAULT_RUNS = ("dense", "bm25", "auto")
 _DEFAULT_SWEEP = ("alpha=0.3:1:0.1",)
 _SHORT_RUNS: dict[str, dict[str, Any]] = {"dense": {"alpha": 1.0}, "bm25": {"alpha": 0.0}, "default": {}}
 _FUSIONS = ("auto", "rrf", "dbsf", "weighted", "average")
-_NOT_SETTINGS = ("self", "query", "offset", "filter", "explain")
+_NOT_SETTINGS = ("self", "query", "vector", "offset", "filter", "explain")
 _MAX_VALUES = 1000
 _WIDE_COLUMNS = 100
 """Columns of a terminal that shows everything; a narrower one gets no interval and no p95."""

@@ -75,7 +75,7 @@ def load_settings(directory: Path) -> Settings:
         for schema in settings.indexes.values():
             to_edge_index(schema)
         return settings
-    except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError) as error:
         raise unreadable(directory / SETTINGS_FILE, error) from error
 
 
@@ -244,10 +244,11 @@ def _check_finite(name: str, numbers: list[float]) -> None:
 
 def _sparse(name: str, value: Any) -> edge.SparseVector:
     if isinstance(value, Mapping) and value.keys() == {"indices", "values"}:
-        value = edge.SparseVector(value["indices"], value["values"])
-    if not (hasattr(value, "indices") and hasattr(value, "values")):
+        indices, values = list(value["indices"]), list(value["values"])
+    elif hasattr(value, "indices") and hasattr(value, "values") and not isinstance(value, Mapping):
+        indices, values = list(value.indices), list(value.values)
+    else:
         raise BadRequest(f"Vector {name!r} is sparse: pass a SparseVector(indices, values).")
-    indices, values = list(value.indices), list(value.values)
     if len(indices) != len(values):
         raise BadRequest(f"Sparse vector {name!r}: {len(indices)} indices but {len(values)} values.")
     _check_finite(name, values)

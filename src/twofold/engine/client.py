@@ -142,7 +142,7 @@ def _create_index(key: str, schema: str | Mapping[str, Any], wait: bool) -> dict
 
 
 def _wanted(only: Sequence[str] | None, vectors: Sequence[str]) -> dict[str, Any]:
-    return {"with_payload": True if only is None else list(only), "with_vectors": list(vectors) or False}
+    return {"with_payload": True if only is None else list(only) or False, "with_vectors": list(vectors) or False}
 
 
 def _set_payload(key: str, payload: Mapping[str, Any], points: Sequence[str] | Filter) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class EdgeConnection(Connection):
             store = open_store(folder, checked)
         except EmbeddedError as error:
             raise _refused("open", self.location, error) from None
+        except OSError as error:
+            raise _failed("open", self.location, error) from error
         self._verbs = EdgeEngine(store)
         self._release = store.release
         # For an index that nobody closed; a finaliser must not wait for anything.
@@ -63,11 +65,11 @@ class EdgeConnection(Connection):
             raise
         except EmbeddedError as error:
             raise _refused(call.verb, self.location, error) from None
-        except (ValueError, TypeError, OverflowError) as error:  # the engine's, of a path that is none, for one
-            raise _refused(call.verb, self.location, BadRequest(str(error))) from error
         except Exception as error:
-            message = f"{call.verb} on {self.location} failed: {type(error).__name__}: {error}"
-            raise EngineError(message, operation=call.verb, location=self.location) from error
+            # The engine's, of a path that is none, for one; while optimising it is the caller's progress function.
+            if isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize":
+                raise _refused(call.verb, self.location, BadRequest(str(error))) from error
+            raise _failed(call.verb, self.location, error) from error
 
     def close(self) -> None:
         """Let go of the store; the last one to do so closes it."""
@@ -87,6 +89,11 @@ def _prepare_folder(path: Path, create: bool) -> Path:
     except OSError as error:
         raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
     return path
+
+
+def _failed(verb: str, location: str, error: Exception) -> EngineError:
+    message = f"{verb} on {location} failed: {type(error).__name__}: {error}"
+    return EngineError(message, operation=verb, location=location)
 
 
 def _refused(verb: str, location: str, error: EmbeddedError) -> EngineError:
@@ -163,7 +170,7 @@ class EdgeEngine:
             offset=offset,
             limit=limit,
             filter=to_filter(where, PARTS),
-            with_payload=True if only is None else list(only),
+            with_payload=True if only is None else list(only) or False,
             with_vector=[held.schema.check_name(name) for name in vectors] or False,
             order_by=None if order_by is None else PARTS.newest_first(order_by),
         )
@@ -174,7 +181,7 @@ class EdgeEngine:
     ) -> list[edge.Record]:
         """Points by id."""
         held = self._store.get(collection)
-        wanted, payload = list(dict.fromkeys(ids)), True if only is None else list(only)
+        wanted, payload = list(dict.fromkeys(ids)), True if only is None else list(only) or False
         names = [held.schema.check_name(name) for name in vectors] or False
         records: list[edge.Record] = held.read("retrieve", wanted, payload, names)
         return records

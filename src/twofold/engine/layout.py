@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from qdrant_client import models
 
 from twofold.config import CollectionSettings
@@ -206,7 +206,15 @@ def _quantisation(wanted: Any) -> Any:
         return {"scalar": {"type": "int8", "always_ram": True}}
     if wanted == "binary":
         return {"binary": {"always_ram": True}}
-    return wanted.model_dump(mode="json", exclude_none=True) if isinstance(wanted, BaseModel) else wanted
+    if wanted is None:
+        return None
+    try:
+        checked: BaseModel = TypeAdapter(models.QuantizationConfig).validate_python(wanted)
+    except ValidationError as error:
+        raise ConfigError(
+            f"quantization must be 'scalar', 'binary' or a quantisation config of qdrant_client.models, got {wanted!r}"
+        ) from error
+    return checked.model_dump(mode="json", exclude_none=True)
 
 
 def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:

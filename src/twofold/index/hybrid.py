@@ -362,7 +362,7 @@ class HybridIndex(Closeable):
             k, offset, filter, depth, min_score, min_semantic, explain: As for `search`.
         """
         checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
-                              vector=_text_or_vector(vector)[1], depth=depth, min_score=min_score,
+                              vector=_given(vector), depth=depth, min_score=min_score,
                               min_semantic=min_semantic)  # fmt: skip
         return self.perform(lambda s: s.search(checked)).result
 
@@ -380,7 +380,7 @@ class HybridIndex(Closeable):
     ) -> SearchResult:
         """`search_by_vector` without blocking the event loop."""
         checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
-                              vector=_text_or_vector(vector)[1], depth=depth, min_score=min_score,
+                              vector=_given(vector), depth=depth, min_score=min_score,
                               min_semantic=min_semantic)  # fmt: skip
         return (await self.aperform(lambda s: s.search(checked))).result
 
@@ -622,6 +622,10 @@ class HybridIndex(Closeable):
 
 
 def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:
-    if query is None:  # as a vector, None would stand for "there is none"
+    return (query, None) if isinstance(query, str) else ("", _given(query))
+
+
+def _given(vector: Sequence[float]) -> Sequence[float]:
+    if vector is None:  # as a vector, None would stand for "there is none"
         raise InvalidQuery("the query must be a text or a vector, got None")
-    return (query, None) if isinstance(query, str) else ("", query)
+    return vector

@@ -56,9 +56,9 @@ class PayloadIndexes:
                     f"{kind}: keep dates and numbers in different fields, or delete that index"
                 )
             if present is None and create and kind in _MADE_BY_ITSELF:
-                yield from self.ensure(field_name, kind, wait=False)
+                yield from self.ensure(field_name, kind)
 
-    def ensure(self, field_name: str, kind: str, *, wait: bool = True) -> Flow[None]:
+    def ensure(self, field_name: str, kind: str, *, wait: bool = False) -> Flow[None]:
         """An index on a metadata field whose kind the caller vouches for, also one for ranges.
 
         It only makes searches faster, so a failure (a read-only key) must not fail them.

@@ -221,7 +221,7 @@ def fetch(ready: Ready, where: FilterLike | None, limit: int | None, newest_firs
     node = as_node(where)
     yield from ready.indexes.serve(node, create=False)
     if newest_first is not None and limit != 0:
-        yield from ready.indexes.ensure(newest_first, "datetime")
+        yield from ready.indexes.ensure(newest_first, "datetime", wait=True)
         wanted = (yield from calls.count(ready.collection, node)) if limit is None else limit
         key = metadata_key(newest_first)
         if not wanted:
@@ -248,7 +248,7 @@ def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
 
 def values(ready: Ready, field: str, where: FilterLike | None) -> Flow[dict[Any, int]]:
     """The values of a metadata field. More are asked for until there are fewer than were asked for."""
-    yield from ready.indexes.ensure(field, "keyword")
+    yield from ready.indexes.ensure(field, "keyword", wait=True)
     node = as_node(where)
     yield from ready.indexes.serve(node, create=False)
     limit = _FIRST_VALUES

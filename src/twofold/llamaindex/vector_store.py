@@ -38,7 +38,8 @@ from twofold import (
     SearchConfig,
     SearchResult,
 )
-from twofold.encoders.base import DenseEncoder
+from twofold.documents import check
+from twofold.encoders.base import DenseEncoder, check_dense
 from twofold.flow import Call, Closeable, Flow, MethodCaller, arun, run
 from twofold.memory import added_by_search
 
@@ -52,6 +53,7 @@ _CONTENT_KEY, _TYPE_KEY = "_node_content", "_node_type"
 _LEXICAL_MODES = (Mode.SPARSE, Mode.TEXT_SEARCH)
 _DENSE_MODES = (Mode.DEFAULT, Mode.MMR)
 _MODES = (*_DENSE_MODES, Mode.HYBRID, *_LEXICAL_MODES)
+_NODES_PER_BATCH = 64
 _DEFAULT_MMR_THRESHOLD = 0.5
 _DEFAULT_MMR_PREFETCH_FACTOR = 4
 
@@ -384,33 +386,39 @@ def _model(embed_model: Any, dims: int | None) -> Any:
 
 def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
     """Store nodes and give their ids. All are checked before the first is written; of several with one id the last."""
-    documents = [_to_document(node) for node in nodes]
-    vectors = [node.embedding for node in nodes]
-    texts = {
-        position: text
-        for position, node in enumerate(nodes)
-        if node.embedding is None and (text := node.get_content(metadata_mode=MetadataMode.EMBED)).strip()
-    }
-    if texts:
-        made = yield Call("embed", {"texts": list(texts.values())})
-        for position, vector in zip(texts, made, strict=True):
-            vectors[position] = vector
-    try:
-        ids: list[str] = yield Call("add", {"documents": documents, "vectors": vectors})
-    except InvalidDocument as error:
-        _check_dimensions(index, nodes, error)
-        raise
-    return ids
+    records = list(check([_to_document(node) for node in nodes]))
+    for node in nodes:
+        _check_vector(index, node)
+    last = list({record.id: place for place, record in enumerate(records)}.values())
+    for start in range(0, len(last), _NODES_PER_BATCH):
+        some = [nodes[place] for place in last[start : start + _NODES_PER_BATCH]]
+        texts = {
+            place: text
+            for place, node in enumerate(some)
+            if node.embedding is None and (text := node.get_content(metadata_mode=MetadataMode.EMBED)).strip()
+        }
+        made = (yield Call("embed", {"texts": list(texts.values())})) if texts else []
+        vectors = {**{place: node.embedding for place, node in enumerate(some)}, **dict(zip(texts, made, strict=True))}
+        try:
+            yield Call("add", {"documents": [_to_document(node) for node in some], "vectors": list(vectors.values())})
+        except InvalidDocument as error:
+            if error.position is not None:  # only now the store of an async client tells how long vectors are
+                _check_vector(index, some[error.position])
+            raise
+    return [record.id for record in records]
 
 
-def _check_dimensions(index: HybridIndex, nodes: Sequence[BaseNode], error: InvalidDocument) -> None:
-    """Say which node has a vector of another model, in the words of LlamaIndex."""
-    node = None if error.position is None else nodes[error.position]
-    if node is not None and node.embedding is not None and len(node.embedding) != index.dense_dim:
+def _check_vector(index: HybridIndex, node: BaseNode) -> None:
+    """A vector that comes with a node is one of the store's model."""
+    vector, wanted = node.embedding, index.dense_dim
+    if vector is None or wanted is None:
+        return
+    if len(vector) != wanted:
         raise InvalidDocument(
-            f"node {node.node_id!r} comes with a vector of {len(node.embedding)} dimensions, and the store holds "
-            f"{index.dense_dim} ({index.dense_model}): give the store and the VectorStoreIndex the same embed_model"
-        ) from error
+            f"node {node.node_id!r} comes with a vector of {len(vector)} dimensions, and the store holds "
+            f"{wanted} ({index.dense_model}): give the store and the VectorStoreIndex the same embed_model"
+        )
+    check_dense([vector], 1, wanted, f"the embedding of node {node.node_id!r}")
 
 
 def _which(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[str, Any]:

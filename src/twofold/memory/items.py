@@ -110,7 +110,8 @@ def _checked(holds: Callable[[Any], bool], what: str, convert: Callable[[Any], A
 
     def check(value: Any, name: str) -> Any:
         if not holds(value):
-            raise InvalidDocument(f"{name} must be {what}, got {value!r}")
+            got = type(value).__name__ if what == "a mapping" else repr(value)
+            raise InvalidDocument(f"{name} must be {what}, got {got}")
         return convert(value)
 
     return check

@@ -46,6 +46,7 @@ check_version(version("qdrant-client"))  # before anything is imported that anot
 from httpx import Headers  # noqa: E402
 from qdrant_client import AsyncQdrantClient, QdrantClient, models  # noqa: E402
 from qdrant_client.client_base import QdrantBase  # noqa: E402
+from qdrant_client.fastembed_common import FastEmbedMisc  # noqa: E402
 from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
 
 from twofold.embedded.errors import BadRequest, Conflict, EmbeddedError, NotFound, StoreClosed  # noqa: E402
@@ -182,6 +183,12 @@ class _OverStore:
         self._encoder = reads.Encoder()
         self._released = False
 
+    def get_embedding_size(self, model_name: str) -> int:
+        """How long the vectors of a model are."""
+        FastEmbedMisc.is_installed()  # the base classes' constructors find that out
+        size: int = super().get_embedding_size(model_name)  # type: ignore[misc]
+        return size
+
     @property
     def store(self) -> Store:
         """The store, until this client is closed: others may have it open still."""
@@ -218,7 +225,11 @@ class _OverStore:
 
     def _optimize(self, collection_name: str, progress: Progress | None) -> bool:
         with as_responses():
-            return optimize(self.store.get(collection_name), progress)
+            collection = self.store.get(collection_name)
+        try:
+            return optimize(collection, progress)
+        except EmbeddedError as error:  # whatever else is raised is the progress function's
+            raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
 
     def _flush(self) -> None:
         with as_responses():
@@ -295,6 +306,11 @@ for _class in (EmbeddedClient, AsyncEmbeddedClient):
         setattr(_class, _name, _method(_name, getattr(_class, _name)))
 
 
+def _options(durability: Durability, optimize: Optimizing) -> Options:
+    with as_responses():
+        return Options(durability, optimize)
+
+
 def embedded_client(
     path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
 ) -> EmbeddedClient:
@@ -310,14 +326,14 @@ def embedded_client(
 
     Clients on the same path in one process share the store; another process gets StoreLocked.
     """
-    return EmbeddedClient(path, Options(durability, optimize))
+    return EmbeddedClient(path, _options(durability, optimize))
 
 
 def async_embedded_client(
     path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
 ) -> AsyncEmbeddedClient:
     """The same for asyncio; a cancelled call still runs to its end."""
-    return AsyncEmbeddedClient(path, Options(durability, optimize))
+    return AsyncEmbeddedClient(path, _options(durability, optimize))
 
 
 from .import_local import ImportProgress as ImportProgress  # noqa: E402  # it needs the above

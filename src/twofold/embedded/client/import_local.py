@@ -115,7 +115,7 @@ def _store(new: EmbeddedClient, name: str, points: list[Any]) -> None:
     except BadRequest as error:
         if len(points) == 1:
             text = f"Point {points[0].id} of {name}: {error} Change it in the old store, then import again."
-            raise BadRequest(text) from error
+            raise type(error)(text) from error
         for point in points:  # to tell which
             _store(new, name, [point])
         raise
