@@ -65,7 +65,8 @@ class SyncConnection(Connection):
 
     def call(self, call: Call) -> Any:
         """Send a request and wait; in local mode, until others have had their turn."""
-        self.check_open()
+        if self.closed:
+            raise self.closed_error()
         with translated(call.verb, self.location), self._lock:
             return send(self._client, call)
 
@@ -88,7 +89,8 @@ class AsyncConnection(Connection):
 
     async def acall(self, call: Call) -> Any:
         """Send a request and let others work meanwhile."""
-        self.check_open()
+        if self.closed:
+            raise self.closed_error()
         with translated(call.verb, self.location):
             return await asend(self._client, call)
 

@@ -73,10 +73,9 @@ class Connection(SimpleCaller):
         """Let go of what this connection opened, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
-    def check_open(self) -> None:
-        """Raise if the connection is closed."""
-        if self.closed:
-            raise IndexClosed(f"the index on {self.location} is closed: open it again")
+    def closed_error(self) -> IndexClosed:
+        """What to raise for a call on a closed connection."""
+        return IndexClosed(f"the index on {self.location} is closed: open it again")
 
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:

@@ -58,7 +58,8 @@ class EdgeConnection(Connection):
 
     def call(self, call: Call) -> Any:
         """Carry out a verb."""
-        self.check_open()
+        if self.closed:
+            raise self.closed_error()
         try:
             return getattr(self._verbs, call.verb)(**call.arguments)
         except TwofoldError:

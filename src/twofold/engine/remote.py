@@ -100,7 +100,8 @@ class _Deadlined:
         self._deadline += seconds
 
     def call(self, call: Call) -> Any:
-        self._connection.check_open()
+        if self._connection.closed:
+            raise self._connection.closed_error()
         attempts = Attempts(call.verb, self._connection.location, self._deadline)
         with translated(call.verb, self._connection.location):
             client = self._connection.client()
@@ -113,7 +114,8 @@ class _Deadlined:
                     time.sleep(attempts.pause_after(error))
 
     async def acall(self, call: Call) -> Any:
-        self._connection.check_open()
+        if self._connection.closed:
+            raise self._connection.closed_error()
         attempts = Attempts(call.verb, self._connection.location, self._deadline)
         with translated(call.verb, self._connection.location):
             client = self._connection.async_client()

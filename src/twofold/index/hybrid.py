@@ -16,7 +16,7 @@ from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
 from twofold.engine.connection import Connection, connect
-from twofold.errors import IndexClosed, InvalidQuery
+from twofold.errors import InvalidQuery
 from twofold.flow import Closeable, Flow, arun, closed_on_error, run
 from twofold.index import tuning, writing
 from twofold.index.opening import Wish, prepare
@@ -618,7 +618,7 @@ class HybridIndex(Closeable):
 
     def _check_open(self) -> None:
         if self._connection.closed:
-            raise IndexClosed(f"the index on {self._connection.location} is closed: open it again")
+            raise self._connection.closed_error()
 
 
 def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:
