@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.memory.faces import EVERY, Opener, opening
+from tests.memory.scenarios import Model, Store
 
 
 @pytest.fixture(autouse=True)
@@ -29,3 +30,19 @@ def open_here() -> Iterator[Opener]:
     """Opens memories on the embedded engine alone, where the engine makes no difference."""
     with opening("embedded-sync") as opener:
         yield opener
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    """Many users in one embedded store, with the bundled model."""
+    opened = Store()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[Store]:
+    """The same with a model that takes no time."""
+    opened = Store(dense=Model())
+    yield opened
+    opened.close()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from tests.memory.scenarios import Model, Store, texts, why
+from tests.memory.scenarios import Store, texts, why
 from twofold import Memory, MemoryConfig
 
 MEMORIES: list[dict[str, Any]] = [
@@ -29,20 +28,6 @@ MEMORIES: list[dict[str, Any]] = [
     {"text": "The encore.ts migration added the search_vector column.", "category": "database", "source": "repo/api"},
     {"text": "Prisma changes the database schema step by step.", "category": "database", "source": "repo/api"},
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[Store]:
-    opened = Store(dense=Model())
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.memory.scenarios import Model, Store, texts
@@ -41,13 +39,6 @@ OFF_TOPIC = [
     "weather tomorrow", "stock price of Apple", "history of the Roman empire", "guitar chords for beginners",
 ]  # fmt: skip
 EVERYTHING = [*IN_OTHER_WORDS, *OFF_TOPIC, "hedgehog", "rathole port", "marathom", "Fridays"]
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

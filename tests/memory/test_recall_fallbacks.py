@@ -26,20 +26,6 @@ FACTS = [
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[Store]:
-    opened = Store(dense=Model())
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
 def memory(store: Store) -> Memory:
     opened = store.open("ada", config=MemoryConfig(touch=False))
     opened.remember_many(MEMORIES)

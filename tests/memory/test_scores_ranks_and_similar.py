@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from qdrant_client import models
 
@@ -18,13 +16,6 @@ EXECUTIONS = [
     "Deployed the web frontend to production.",
     "Wrote the migration for the knowledge graph tables.",
 ]
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

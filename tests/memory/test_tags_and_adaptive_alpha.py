@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -34,20 +33,6 @@ def projects(memory: Memory) -> Memory:
     memory.remember_many([{"text": text, "tags": ["rathole", "infra"]} for text in RATHOLE])
     memory.remember_many([{"text": text, "tags": [tag]} for text, tag in OTHERS])
     return memory
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[Store]:
-    opened = Store(dense=Model())
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
@@ -34,20 +34,6 @@ def saved(memory: Memory) -> Memory:
     memory.remember_many([{"text": text, "type": "note"} for text in NOTES])
     memory.remember_many([{"text": text, "type": "link"} for text in LINKS])
     return memory
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[Store]:
-    opened = Store(dense=Model())
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")
