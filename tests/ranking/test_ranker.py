@@ -11,7 +11,7 @@ import pytest
 from twofold import Document, HybridIndex
 from twofold.index.queries import check_query
 from twofold.ranking.fusion import Auto, Leg, Rrf, Weighted
-from twofold.ranking.ranker import Candidate, Floor, Place, PlainRanker, Ranker
+from twofold.ranking.ranker import Candidate, Floor, Place, Ranker
 from twofold.results import Mode
 from twofold.testing import HashEmbedding
 
@@ -34,7 +34,7 @@ LEGS = [Leg("dense", [("a", 0.9), ("b", 0.5), ("c", 0.1)]), Leg("lexical", [("b"
 
 
 def test_two_legs_are_ordered_by_score_and_one_leg_keeps_its_order() -> None:
-    ranker = PlainRanker(Auto(background=0.6))
+    ranker = Ranker(Auto(background=0.6))
     assert [each.row.id for each in ranker.rank(LEGS, ROWS)] == ["a", "b", "d", "c"]
     alone = ranker.on_one_leg("dense").rank(LEGS[:1], ROWS)
     assert [(each.row.id, each.tie) for each in alone] == [("a", 0.9), ("b", 0.5), ("c", 0.1)]
@@ -42,7 +42,7 @@ def test_two_legs_are_ordered_by_score_and_one_leg_keeps_its_order() -> None:
 
 
 def test_only_what_has_a_row_is_ranked_with_the_places_among_all() -> None:
-    (only,) = PlainRanker(Rrf()).rank(LEGS, {"d": ROWS["d"]})
+    (only,) = Ranker(Rrf()).rank(LEGS, {"d": ROWS["d"]})
     assert only.places == {"lexical": Place(4.0, 2)}
     assert only.parts == {"lexical": pytest.approx(1 / 62)}
 
@@ -58,7 +58,7 @@ def test_a_floor_gives_a_second_chance_by_cosine() -> None:
 
 
 @dataclass(frozen=True)
-class Backwards(PlainRanker):
+class Backwards(Ranker):
     """A ranker of one's own: the worst comes first, cats can't be handed out."""
 
     def native(self, *_: Any) -> None:

@@ -41,7 +41,7 @@ def test_older_never_scores_higher(recency: Recency, one: float, more: float, de
 @given(recencies, days)
 def test_freshness_is_a_share(recency: Recency, age: float) -> None:
     factors = Signals(NOW, recency=recency).factors
-    for factor in (factors.recency, factors.added):
+    for factor in (factors.shown["recency_factor"], factors.added):
         assert 0 <= evaluate(factor, of(age)) <= 1
         assert evaluate(factor, of(age)) <= evaluate(factor, of(age, pinned=True)) + 1e-12
         assert evaluate(factor, of(age, pinned=True)) == pytest.approx(evaluate(factor, of(0)), abs=1e-12)
@@ -75,7 +75,7 @@ def test_no_decay_is_no_age(mode: Any, age: float) -> None:
 
 @given(st.floats(0, 2), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_popularity_is_bounded_and_grows(weight: float, count: int, more: int) -> None:
-    popularity = Signals(NOW, popularity=weight).factors.popularity
+    popularity = Signals(NOW, popularity=weight).factors.shown["popularity_factor"]
     few, many = (evaluate(popularity, {"access_count": number}) for number in (count, count + more))
     assert 1 - 1e-9 <= few <= many + 1e-9 <= 1 + weight + 2e-9
     assert evaluate(popularity, {"access_count": 0}) == evaluate(popularity, {}) == pytest.approx(1)
@@ -84,7 +84,7 @@ def test_popularity_is_bounded_and_grows(weight: float, count: int, more: int) -
 
 @given(shares, shares, shares)
 def test_importance_is_bounded_and_grows(weight: float, one: float, other: float) -> None:
-    importance = Signals(NOW, importance=weight).factors.importance
+    importance = Signals(NOW, importance=weight).factors.shown["importance_factor"]
     low, high = (evaluate(importance, {"importance": each}) for each in sorted((one, other)))
     assert 1 - weight - 1e-9 <= low <= high + 1e-9 <= 1 + weight + 2e-9
     assert evaluate(importance, {"importance": 0.5}) == evaluate(importance, {}) == pytest.approx(1)

@@ -23,7 +23,7 @@ from twofold.filters import Native, Node, parse, part_of
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.ranking.fusion import LegName, Strategy, resolve, shares
-from twofold.ranking.ranker import PlainRanker, Ranker, Reranker
+from twofold.ranking.ranker import Ranker, Reranker
 from twofold.text import normalise
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def check_query(
     fusion = config.fusion if alpha is None else _leaning(config.fusion, *shares(alpha))
     node = as_node(where)
     corpus = None if node is None or whole_corpus else _named_part(node)
-    ranker = PlainRanker(fusion, config.min_score)
+    ranker = Ranker(fusion, config.min_score)
     return Query(text, k, offset, node, ranker, config, explain, vector=vector, idf_corpus=corpus)
 
 

@@ -111,6 +111,11 @@ class DbsfFusion:
 EngineFusion: TypeAlias = RrfFusion | DbsfFusion | Formula
 
 
+def product(*factors: Expression) -> Product:
+    """The product of all factors but those that are 1 for every document."""
+    return Product(tuple(factor for factor in factors if factor != 1.0) or (1.0,))
+
+
 # --- The same, computed here ---
 
 

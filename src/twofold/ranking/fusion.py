@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
@@ -23,10 +23,10 @@ from twofold.ranking.expressions import (
     Expression,
     Formula,
     LegScore,
-    Product,
     Ramp,
     RrfFusion,
     Sum,
+    product,
 )
 
 # --- What the legs found, and the order of what has one score ---
@@ -82,7 +82,7 @@ class Fused:
 
     id: str
     score: float
-    parts: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float]
 
 
 def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> list[tuple[T, float]]:
@@ -103,16 +103,12 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
         return rounded
     settled: list[tuple[T, float]] = []
     for start, end in pairwise([0, *starts, len(rounded)]):
-        settled += _by_id(rounded[start:end], identity)
+        alike = rounded[start:end]
+        if len(alike) > 1:
+            best = alike[0][1]
+            alike = [(value, best) for value, _ in sorted(alike, key=lambda item: identity(item[0]))]
+        settled += alike
     return settled
-
-
-def _by_id(alike: list[tuple[T, float]], identity: Callable[[T], str]) -> list[tuple[T, float]]:
-    """What has one score, the best of theirs, in the order of the ids."""
-    if len(alike) < 2:
-        return alike
-    best = alike[0][1]
-    return [(value, best) for value, _ in sorted(alike, key=lambda item: identity(item[0]))]
 
 
 def shares(alpha: float) -> tuple[float, float]:
@@ -147,9 +143,9 @@ class Strategy(ABC):
     def normalise(self, leg: Leg) -> Sequence[float]:
         """The normalised score of each hit of a leg, in order."""
 
-    @abstractmethod
     def ceiling(self) -> float:
         """The best normalised score that a leg can give, for the 0 to 1 scale."""
+        return 1.0
 
     @property
     def steady(self) -> bool:
@@ -252,9 +248,6 @@ class Dbsf(Strategy):
             return [0.5] * len(scores)
         return [(s - mean) / (6 * deviation) + 0.5 for s in scores]
 
-    def ceiling(self) -> float:
-        return 1.0
-
     def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
         return DbsfFusion() if self.weights == (1.0, 1.0) else None
 
@@ -271,9 +264,6 @@ class Weighted(Strategy):
             return [max(0.0, score) for _, score in leg.hits]
         best = max((score for _, score in leg.hits), default=0.0)
         return [score / best if best > 0 else 0.0 for _, score in leg.hits]
-
-    def ceiling(self) -> float:
-        return 1.0
 
 
 @dataclass(frozen=True)
@@ -293,9 +283,6 @@ class Average(Strategy):
         if high - low <= 1e-7 * max(1.0, abs(high)):  # equal, but for 32-bit rounding
             return [1.0] * len(scores)
         return [(s - low) / (high - low) for s in scores]
-
-    def ceiling(self) -> float:
-        return 1.0
 
 
 # --- The default strategy ---
@@ -360,9 +347,6 @@ class Auto(Strategy):
         """The BM25 score that counts as 1, for a query with this many terms. There are better ones."""
         return float(self.scale * max(terms, 1) ** TERMS_EXPONENT)
 
-    def ceiling(self) -> float:
-        return 1.0
-
     def with_alpha(self, alpha: float) -> Strategy:
         return replace(super().with_alpha(alpha), chosen=True)  # type: ignore[call-arg]
 
@@ -370,7 +354,7 @@ class Auto(Strategy):
         return _fitted(self, circumstances)
 
     def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
-        return None if self.background is None else _auto_formula(self, legs, terms)
+        return None if self.background is None else auto_formula(self, legs, terms)
 
 
 # Programs ask in few ways, again and again: what they need is put together once.
@@ -395,21 +379,16 @@ def _lowest(scores: Sequence[float]) -> float:
 
 
 @lru_cache(maxsize=256)
-def _auto_formula(fusion: Auto, legs: tuple[LegName, ...], terms: int) -> Formula:
-    dense, lexical = auto_parts(fusion, legs, terms)
-    expression = Sum((Product((fusion.weight("dense"), dense)), Product((fusion.weight("lexical"), lexical))))
-    return Formula(expression, missing_scores(fusion, legs))
-
-
-def auto_parts(fusion: Auto, legs: tuple[LegName, ...], terms: int) -> tuple[Expression, Expression]:
-    """What `Auto.normalise` computes for (meaning, words), before weights, in a formula over these legs."""
-    dense = Ramp(_greatest(legs, "dense"), zero=fusion.background or 0.0)
-    return dense, Product((1 / fusion.full(terms), _greatest(legs, "lexical")))
-
-
-def missing_scores(fusion: Auto, legs: tuple[LegName, ...]) -> tuple[float, ...]:
-    """For each leg the raw score that counts as nothing."""
-    return tuple((fusion.background or 0.0) if name == "dense" else 0.0 for name in legs)
+def auto_formula(
+    fusion: Auto, legs: tuple[LegName, ...], terms: int, factors: tuple[Expression, Expression] = (1.0, 1.0)
+) -> Formula:
+    """What `Auto` computes from these legs, where its background is known; meaning and words times their factors."""
+    background = fusion.background or 0.0
+    dense = Ramp(_greatest(legs, "dense"), zero=background)
+    lexical = product(1 / fusion.full(terms), _greatest(legs, "lexical"))
+    meaning = product(fusion.weight("dense"), factors[0], dense)
+    words = product(fusion.weight("lexical"), factors[1], lexical)
+    return Formula(Sum((meaning, words)), missing=tuple(background if name == "dense" else 0.0 for name in legs))
 
 
 def _greatest(legs: tuple[LegName, ...], name: LegName) -> Expression:
@@ -418,7 +397,7 @@ def _greatest(legs: tuple[LegName, ...], name: LegName) -> Expression:
     if len(scores) == 1:
         return scores[0]
     one, other = scores
-    return Product((0.5, Sum((one, other, Absolute(Sum((one, Product((-1.0, other)))))))))
+    return product(0.5, Sum((one, other, Absolute(Sum((one, product(-1.0, other)))))))
 
 
 # --- The strategies by name ---

@@ -1,12 +1,12 @@
 """The seam for ranking: how the candidates of one query are scored, floored, screened and explained.
 
-A search asks its `Ranker` for all of that, and knows nothing else about it. `PlainRanker` is the one of an index;
+A search asks its `Ranker` for all of that, and knows nothing else about it. As it stands, it is the ranker of an index;
 `ranking.signals.SignalRanker` is the one of a memory, which recall plugs in.
 
 Where to change what:
 - the default rule of fusion: `ranking.fusion.Auto`. A rule that looks at both lists before it weighs them overrides
   `rank`, and gives None for `native`, or the formula that says the same.
-- the scale of `Hit.relevance`, from 0 to 1: `PlainRanker.relevance`. One that is calibrated for a collection is given
+- the scale of `Hit.relevance`, from 0 to 1: `Ranker.relevance`. One that is calibrated for a collection is given
   to the ranker when it is `fitted`.
 - another order of the best candidates: a `Reranker`, the stage after this one.
 """
@@ -16,20 +16,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from twofold.ranking.expressions import EngineFusion as EngineFusion
 from twofold.ranking.fusion import Leg, LegName, Strategy, settle
 from twofold.results import Explanation, Mode
-
-
-class StoredDocument(Protocol):
-    """What a ranker sees of a document. Reading a field may convert it, so it isn't read without need."""
-
-    point: str
-    id: str
-    text: str
-    metadata: Mapping[str, Any]
 
 
 class Place(NamedTuple):
@@ -39,18 +30,15 @@ class Place(NamedTuple):
     rank: int
 
 
-_NOWHERE: Mapping[LegName, Place] = MappingProxyType({})
-
-
 class Candidate(NamedTuple):
     """A document that was found, its final score and, where known, how that came about."""
 
     row: Any
-    """The `StoredDocument`."""
+    """What is stored: its point, id, text and metadata. Reading one may convert it, so it isn't read without need."""
     score: float
     tie: float
     """What the order was decided by, before the document's id."""
-    places: Mapping[LegName, Place] = _NOWHERE
+    places: Mapping[LegName, Place] = MappingProxyType({})
     parts: Mapping[str, float] = MappingProxyType({})
     """What each leg adds to the score."""
 
@@ -71,46 +59,6 @@ class Floor:
         return dense is not None and self.cosine is not None and dense.score >= self.cosine
 
 
-class Ranker(Protocol):
-    """How one query ranks what its legs find."""
-
-    @property
-    def fusion(self) -> Strategy:
-        """How the legs become one score. What has no weight is not searched for."""
-
-    @property
-    def reads_payload(self) -> bool:
-        """The engine's fusion reads payloads, in which it may stumble over anything; ours reads them with care."""
-
-    @property
-    def keeps_order(self) -> bool:
-        """The first hits of a leg that is searched alone are the first hits of the ranking."""
-
-    def fitted(self, fusion: Strategy) -> Ranker:
-        """The same with the fusion that suits the collection and the query."""
-
-    def on_one_leg(self, leg: LegName) -> Ranker:
-        """The same with all the weight on the only leg there is."""
-
-    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
-        """What makes an engine score exactly as `rank` does, from legs that are asked in this order; or None."""
-
-    def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
-        """Score those of the legs' hits that there is a row for, best first."""
-
-    def floor(self, mode: Mode) -> Floor | None:
-        """What a hit must have, in a search that used these legs."""
-
-    def screen(self, row: StoredDocument) -> str | None:
-        """Why a document can't be handed out; None if it can."""
-
-    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """A final score on the scale from 0 to 1."""
-
-    def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
-        """Where a candidate's score comes from."""
-
-
 class Reranker(Protocol):
     """The stage after ranking: looks at the best candidates once more, together with the query's text."""
 
@@ -119,54 +67,54 @@ class Reranker(Protocol):
 
 
 @dataclass(frozen=True)
-class PlainRanker:
-    """Ranks by the fusion alone: the ranker of an index."""
+class Ranker:
+    """How one query ranks what its legs find: by the fusion alone."""
 
     fusion: Strategy
+    """How the legs become one score. What has no weight is not searched for."""
     min_score: float | None = None
     """Hits below this final score are left out."""
-
-    @property
-    def reads_payload(self) -> bool:
-        return False
+    reads_payload: ClassVar[bool] = False
+    """The engine's fusion reads payloads, in which it may stumble over anything; ours reads them with care."""
 
     @property
     def keeps_order(self) -> bool:
+        """The first hits of a leg that is searched alone are the first hits of the ranking."""
         return self.fusion.steady
 
-    def fitted(self, fusion: Strategy) -> PlainRanker:
-        """The same with another fusion."""
+    def fitted(self, fusion: Strategy) -> Ranker:
+        """The same with the fusion that suits the collection and the query."""
         return replace(self, fusion=fusion)
 
-    def on_one_leg(self, leg: LegName) -> PlainRanker:
-        """The same with all the weight on one leg."""
+    def on_one_leg(self, leg: LegName) -> Ranker:
+        """The same with all the weight on the only leg there is."""
         return replace(self, fusion=self.fusion.with_alpha(1.0 if leg == "dense" else 0.0))
 
     def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
-        """The fusion in the engine's words, if it has them."""
+        """What makes an engine score exactly as `rank` does, from legs that are asked in this order; or None."""
         return self.fusion.native(legs, terms)
 
     def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
-        """Fuse, and order by (score, id)."""
+        """Score those of the legs' hits that there is a row for, best first; ties by the document's id."""
         places = places_of(legs, rows)
         fused = self.fusion.fuse(legs, rows)
         candidates = {f.id: Candidate(rows[f.id], f.score, f.score, places[f.id], f.parts) for f in fused}
         return in_order(candidates) if len(legs) > 1 else in_leg_order(candidates, legs[0])
 
     def floor(self, mode: Mode) -> Floor | None:
-        """The score that was asked for."""
+        """What a hit must have, in a search that used these legs: the score that was asked for."""
         return None if self.min_score is None else Floor(self.min_score)
 
-    def screen(self, row: StoredDocument) -> str | None:
-        """Whatever is in an index can be handed out."""
+    def screen(self, row: Any) -> str | None:
+        """Why a document can't be handed out; None if it can, as whatever is in an index."""
         return None
 
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """The score as a share of the best that the fusion can give."""
+        """A final score on the scale from 0 to 1: as a share of the best that the fusion can give."""
         return self.fusion.relevance(score, legs)
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
-        """Scores and ranks of both legs, and what each of them adds."""
+        """Where a candidate's score comes from: scores and ranks of both legs, and what each of them adds."""
         dense, lexical = candidate.places.get("dense"), candidate.places.get("lexical")
         return Explanation(
             fusion=self.fusion.name,

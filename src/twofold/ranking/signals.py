@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from twofold.filters import AnyOf, Either, Equals
 from twofold.ranking.expressions import (
@@ -20,7 +20,6 @@ from twofold.ranking.expressions import (
     EngineFusion,
     Expression,
     FieldValue,
-    Formula,
     Freshness,
     Holds,
     Product,
@@ -29,9 +28,10 @@ from twofold.ranking.expressions import (
     Sum,
     evaluate,
     holds,
+    product,
 )
-from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, auto_parts, missing_scores
-from twofold.ranking.ranker import Candidate, Floor, PlainRanker, StoredDocument, in_leg_order, in_order, places_of
+from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, auto_formula
+from twofold.ranking.ranker import Candidate, Floor, Ranker, in_leg_order, in_order, places_of
 from twofold.results import Explanation, Mode
 
 # --- How the signals of one query are set ---
@@ -100,10 +100,6 @@ class Signals:
         """What tags add at most, as a share of the words' weight: half as much again where the query names many."""
         return self.tag_weight * (_BOOST if len(self.named) >= _NAMES_FOR_BOOST else 1.0) if self.named else 0.0
 
-    def matched(self, metadata: Mapping[str, Any]) -> tuple[Equals, ...]:
-        """What a memory has of what the query names."""
-        return tuple(match for named in self.named for match in named.matches if holds(match, metadata))
-
     @cached_property
     def tags(self) -> Expression:
         """The share, 0 to 1, that a memory has of what the query names, where what is rare counts more."""
@@ -134,13 +130,10 @@ _PINNED = Holds(Equals("pinned", True))
 
 
 class Factors(NamedTuple):
-    """What multiplies the score, one factor for each signal; 1 is neutral."""
+    """What multiplies the score; 1 is neutral."""
 
-    recency: Expression
-    popularity: Expression
-    importance: Expression
-    pinned: Expression
-    type: Expression
+    shown: Mapping[str, Expression]
+    """One factor for each signal, by its name in an `Explanation`."""
     product: Expression
     """All of them together. Conditions take an engine longer than all arithmetic, so being pinned is asked once."""
     added: Expression
@@ -177,15 +170,14 @@ def _factors(
     if importance:
         important = Sum((1 - importance, Product((2 * importance, Ramp(FieldValue("importance", 0.5), zero=0.0)))))
     typed = _by_type(1.0, dict(type_weights))
-    return Factors(
-        recency=_unless_pinned(aged, pinned_aged),
-        popularity=popular,
-        importance=important,
-        pinned=_unless_pinned(1.0, 1 + pinned),
-        type=typed,
-        product=_product(_unless_pinned(aged, pinned_aged * (1 + pinned)), popular, important, typed),
-        added=added,
-    )
+    shown = {
+        "recency_factor": _unless_pinned(aged, pinned_aged),
+        "popularity_factor": popular,
+        "importance_factor": important,
+        "pinned_factor": _unless_pinned(1.0, 1 + pinned),
+        "type_factor": typed,
+    }
+    return Factors(shown, product(_unless_pinned(aged, pinned_aged * (1 + pinned)), popular, important, typed), added)
 
 
 @lru_cache(maxsize=64)
@@ -218,41 +210,11 @@ def _by_type(usual: float, own: Mapping[str, float]) -> Expression:
     return Sum((usual, *(Product((other - usual, Holds(Equals("type", kind)))) for kind, other in own.items())))
 
 
-def _product(*factors: Expression) -> Expression:
-    """The product of all factors but those that are 1 for every memory."""
-    return Product(tuple(factor for factor in factors if factor != 1.0) or (1.0,))
-
-
-# --- All of them together, as a formula for the engine ---
-
-
-def signal_formula(fusion: Auto, legs: tuple[LegName, ...], terms: int, signals: Signals, tag_weight: float) -> Formula:
-    """What `Signals.weigh` makes of the fusion `auto`, whose background is known."""
-    score: Expression = _weighted_legs(fusion, legs, terms, tuple(signals.type_alpha.items()))
-    if signals.named:
-        score = Sum((score, Product((tag_weight, signals.tags))))
-    score = Product((score, signals.factors.product))
-    if signals.factors.added:
-        score = Sum((score, Product((sum(fusion.weights), signals.factors.added))))
-    return Formula(score, missing_scores(fusion, legs))
-
-
-@lru_cache(maxsize=256)
-def _weighted_legs(
-    fusion: Auto, legs: tuple[LegName, ...], terms: int, type_alpha: tuple[tuple[str, float], ...]
-) -> Expression:
-    """Both legs with their weights, which may depend on the memory's type."""
-    dense, lexical = auto_parts(fusion, legs, terms)
-    own = leg_factors(fusion.alpha, type_alpha)
-    meaning, words = (_product(fusion.weight(leg), own[leg]) for leg in ("dense", "lexical"))
-    return Sum((Product((meaning, dense)), Product((words, lexical))))
-
-
 # --- The ranker of a memory ---
 
 
 @dataclass(frozen=True)
-class SignalRanker(PlainRanker):
+class SignalRanker(Ranker):
     """Ranks by the fusion and the signals, with a floor of its own, and looks at rows before they are handed out."""
 
     signals: Signals = field(default_factory=lambda: Signals(datetime.now(timezone.utc)))
@@ -262,10 +224,7 @@ class SignalRanker(PlainRanker):
     """Why a row can't be handed out, None if it can."""
     tag_weight: float = 0.0
     """What having everything that the query names adds. It follows from the fusion."""
-
-    @property
-    def reads_payload(self) -> bool:
-        return True
+    reads_payload: ClassVar[bool] = True
 
     @property
     def keeps_order(self) -> bool:
@@ -276,10 +235,19 @@ class SignalRanker(PlainRanker):
         return replace(self, fusion=fusion, tag_weight=self.signals.tag_share * fusion.weight("lexical"))
 
     def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
-        """The signals as a formula, where the fusion is one too."""
-        if not isinstance(self.fusion, Auto) or self.fusion.background is None:
+        """The signals as a formula, where the fusion is one too: what `Signals.weigh` makes of it."""
+        fusion, signals = self.fusion, self.signals
+        if not isinstance(fusion, Auto) or fusion.background is None:
             return None
-        return signal_formula(self.fusion, legs, terms, self.signals, self.tag_weight)
+        own = leg_factors(fusion.alpha, tuple(signals.type_alpha.items()))
+        plain = auto_formula(fusion, legs, terms, (own["dense"], own["lexical"]))
+        score = plain.expression
+        if signals.named:
+            score = Sum((score, Product((self.tag_weight, signals.tags))))
+        score = Product((score, signals.factors.product))
+        if signals.factors.added:
+            score = Sum((score, Product((sum(fusion.weights), signals.factors.added))))
+        return replace(plain, expression=score)
 
     def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
         """Fuse the legs with one of tags, multiply with the factors, and order by (score, id)."""
@@ -309,20 +277,17 @@ class SignalRanker(PlainRanker):
             return Floor(self.min_score)
         return self.default_floor if mode == "hybrid" else None
 
-    def screen(self, row: StoredDocument) -> str | None:
+    def screen(self, row: Any) -> str | None:
         """What is wrong with a row."""
         return self.damage(row)
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
         """What the legs and the tags add, and the factor of each signal."""
-        metadata, factors = candidate.row.metadata, self.signals.factors
+        metadata = candidate.row.metadata
+        named = (match for each in self.signals.named for match in each.matches)
         return replace(
             super().explain(candidate, matched_words),
             tag_boost=candidate.parts.get("tags", 0.0),
-            matched_tags=tuple(str(match.value) for match in self.signals.matched(metadata)),
-            recency_factor=evaluate(factors.recency, metadata),
-            popularity_factor=evaluate(factors.popularity, metadata),
-            importance_factor=evaluate(factors.importance, metadata),
-            pinned_factor=evaluate(factors.pinned, metadata),
-            type_factor=evaluate(factors.type, metadata),
+            matched_tags=tuple(str(match.value) for match in named if holds(match, metadata)),
+            **{name: evaluate(factor, metadata) for name, factor in self.signals.factors.shown.items()},
         )
