@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -45,52 +45,29 @@ Step: TypeAlias = Call | Work | Renew
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
-class Caller(Protocol):
-    """What executes the `Call`s of one flow."""
+class Caller:
+    """What executes the `Call`s of flows. As it stands, for flows that send none and only wait for `Work`."""
+
+    def begin(self) -> Caller:
+        """The caller of one flow: itself, unless the requests of a flow share a deadline."""
+        return self
 
     def renew(self) -> None:
-        """Begin the deadline anew."""
+        """Begin the deadline anew, where there is one."""
 
     def extend(self, seconds: float) -> None:
         """Leave time out of account that was spent elsewhere: the engine can't help how long a model takes."""
 
     def call(self, call: Call) -> Any:
         """Send it and wait."""
-
-    async def acall(self, call: Call) -> Any:
-        """Send it and let others work meanwhile."""
-
-
-class Engine(Protocol):
-    """What flows run on."""
-
-    def begin(self) -> Caller:
-        """A caller for one flow."""
-
-
-class SimpleCaller:
-    """Its own caller: no request has a deadline. As it stands, for flows that send none and only wait for `Work`."""
-
-    def begin(self) -> Caller:
-        """The caller of one flow."""
-        return self
-
-    def renew(self) -> None:
-        """There is no deadline."""
-
-    def extend(self, seconds: float) -> None:
-        """There is no deadline."""
-
-    def call(self, call: Call) -> Any:
-        """Such a flow has no requests."""
         raise TypeError(f"{call.verb} needs an engine: give one to run() or arun()")
 
     async def acall(self, call: Call) -> Any:
-        """Such a flow has no requests."""
+        """Send it and let others work meanwhile."""
         return self.call(call)
 
 
-def run(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008 - it has no state
+def run(flow: Flow[T], engine: Caller = Caller()) -> T:  # noqa: B008 - it has no state
     """Drive a flow to its end, blocking."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -109,7 +86,7 @@ def run(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008 - it
                 send, value = flow.throw, error
 
 
-async def arun(flow: Flow[T], engine: Engine = SimpleCaller()) -> T:  # noqa: B008
+async def arun(flow: Flow[T], engine: Caller = Caller()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
     caller = engine.begin()
     send: Callable[[Any], Step] = flow.send
@@ -182,7 +159,7 @@ def closed_on_error(opened: Closeable) -> Iterator[None]:
         raise
 
 
-class MethodCaller(SimpleCaller):
+class MethodCaller(Caller):
     """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
 
     For what is built on the public methods of an index or a memory: each of them has a deadline of its own.

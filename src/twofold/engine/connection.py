@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from twofold.errors import ConfigError, IndexClosed
-from twofold.flow import Call, SimpleCaller
+from twofold.flow import Call, Caller
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
@@ -46,7 +46,7 @@ class Capabilities:
     """Can be told in which part of a collection to count how rare a word is."""
 
 
-class Connection(SimpleCaller):
+class Connection(Caller):
     """An open way to an engine.
 
     `location` is for people to read; `store` is what all connections to one engine have in common, where they can tell.

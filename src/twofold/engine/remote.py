@@ -85,7 +85,7 @@ class RemoteConnection(Connection):
         await super().aclose()
 
 
-class _Deadlined:
+class _Deadlined(Caller):
     """One call of the index: its requests share a deadline."""
 
     def __init__(self, connection: RemoteConnection, timeout: float) -> None:
