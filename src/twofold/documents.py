@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timezone
 from typing import Any, NamedTuple, TypeAlias
 
 from twofold.errors import InvalidDocument
@@ -18,8 +18,10 @@ from twofold.text import find_surrogate
 _NAMESPACE = uuid.UUID("6d8f9d0e-52d5-5c56-8d5b-7f3f2a1c4b90")
 _HASHED = hashlib.sha1(_NAMESPACE.bytes, usedforsecurity=False)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_MAX_INT = 2**63
-_MAX_DEPTH = 32
+MAX_INT = 2**63
+"""Whole numbers from -MAX_INT to below MAX_INT can be stored, and compared."""
+MAX_DEPTH = 32
+"""How many levels metadata and filters may be nested."""
 _FIELDS = {"text", "id", "metadata"}
 
 
@@ -145,10 +147,16 @@ def _check_string(value: object, name: str, position: int) -> str:
 
 
 def _jsonable(value: Any, path: str, position: int, depth: int) -> Any:
-    if depth > _MAX_DEPTH:
-        raise InvalidDocument(f"{path} is nested deeper than {_MAX_DEPTH} levels", position=position)
-    if value is None or isinstance(value, (str, int, float, date)):
-        return _scalar(value, path, position)
+    if depth > MAX_DEPTH:
+        raise InvalidDocument(f"{path} is nested deeper than {MAX_DEPTH} levels", position=position)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _check_string(value, path, position)
+    if isinstance(value, (int, float)):
+        return _check_number(value, path, position)
+    if isinstance(value, date):
+        return iso(value)
     if isinstance(value, Mapping):
         return {
             _key(key, path, position): item if _is_fine(item) else _jsonable(item, f"{path}.{key}", position, depth + 1)
@@ -156,8 +164,8 @@ def _jsonable(value: Any, path: str, position: int, depth: int) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [_jsonable(item, f"{path}[{i}]", position, depth + 1) for i, item in enumerate(value)]
-    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
-        return _jsonable(value.item(), path, position, depth + 1)
+    if (plain := without_numpy(value)) is not value:
+        return _jsonable(plain, path, position, depth + 1)
     raise InvalidDocument(
         f"{path} is a {type(value).__name__}, which JSON cannot hold: convert it to a string, number or list",
         position=position,
@@ -169,19 +177,13 @@ def _is_fine(value: Any) -> bool:
     kind = type(value)
     if kind is str:
         return bool(value.isascii())
-    return kind is bool or (kind is int and -_MAX_INT <= value < _MAX_INT)
+    return kind is bool or (kind is int and -MAX_INT <= value < MAX_INT)
 
 
-def _scalar(value: Any, path: str, position: int) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _check_string(value, path, position)
-    if isinstance(value, date):
-        return iso(value)
+def _check_number(value: float, path: str, position: int) -> float:
     # An enumeration's members and numpy's float64 have classes of their own: engines want the plain number.
     if isinstance(value, int):
-        if not -_MAX_INT <= value < _MAX_INT:
+        if not -MAX_INT <= value < MAX_INT:
             raise InvalidDocument(f"{path} does not fit 64 bits: store it as a string", position=position)
         return int.__int__(value)
     if not math.isfinite(value):
@@ -193,8 +195,18 @@ def _key(key: Any, path: str, position: int) -> str:
     return key if type(key) is str and key.isascii() else _check_string(key, f"a key of {path}", position)
 
 
+def without_numpy(value: Any) -> Any:
+    """A value as Python has it: numpy's are stored as such, too."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def as_moment(value: date) -> datetime:
+    """A date as its first moment, UTC unless it says otherwise."""
+    if not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+
+
 def iso(value: date) -> str:
     """RFC 3339 text of a date or datetime; a datetime without a zone is taken as UTC."""
-    if not isinstance(value, datetime):
-        return value.isoformat()
-    return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).isoformat()
+    return (as_moment(value) if isinstance(value, datetime) else value).isoformat()

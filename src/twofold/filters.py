@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
-from twofold.documents import point_id
+from twofold.documents import MAX_DEPTH, MAX_INT, as_moment, point_id, without_numpy
 from twofold.errors import FilterError
 from twofold.text import find_surrogate
 
@@ -181,8 +181,6 @@ def _index_kind(leaf: Leaf) -> str:
 
 # --- The dict language ---
 
-_MAX_DEPTH = 32
-_MAX_INT = 2**63
 _BOUNDS = ("gt", "gte", "lt", "lte")
 
 
@@ -192,8 +190,8 @@ def parse(condition: Mapping[str, Any]) -> Node:
 
 
 def _parse(condition: object, depth: int) -> Node:
-    if depth > _MAX_DEPTH:
-        raise FilterError(f"the filter is nested deeper than {_MAX_DEPTH} levels: write it flatter")
+    if depth > MAX_DEPTH:
+        raise FilterError(f"the filter is nested deeper than {MAX_DEPTH} levels: write it flatter")
     if not isinstance(condition, Mapping):
         raise FilterError(f"a filter is a dict such as {{'year': {{'gte': 2010}}}}, got {type(condition).__name__}")
     parts = [_entry(key, value, depth) for key, value in condition.items()]
@@ -213,7 +211,9 @@ def _entry(key: object, value: Any, depth: int) -> Node:
         return _ids(value)
     if key.startswith("$"):
         raise FilterError(f"unknown operator {key!r}: at this place use and, or, not, $id, or the name of a field")
-    return _field(_check_field(key), value, depth)
+    if '"' in key or "" in key.split(".") or find_surrogate(key) is not None:
+        raise FilterError(f"{key!r} is not the name of a field: write nested ones as 'author.name'")
+    return _field(key, value, depth)
 
 
 def _ids(value: Any) -> HasPoint:
@@ -231,8 +231,8 @@ def _field(field: str, value: Any, depth: int) -> Node:
 
 
 def _operators(field: str, operators: Mapping[Any, Any], depth: int) -> Node:
-    if depth > _MAX_DEPTH:
-        raise FilterError(f"{field!r}: the filter is nested deeper than {_MAX_DEPTH} levels: write it flatter")
+    if depth > MAX_DEPTH:
+        raise FilterError(f"{field!r}: the filter is nested deeper than {MAX_DEPTH} levels: write it flatter")
     if not operators:
         raise FilterError(f"{field!r}: an empty dict says nothing: give an operator such as {{'eq': …}}")
     named = {str(key).removeprefix("$"): value for key, value in operators.items()}
@@ -331,11 +331,6 @@ def _scalar(field: str, value: Any, operator: str) -> Scalar | datetime:
     raise FilterError(f"{field!r}: {operator} takes a string, number, bool or date, got {type(value).__name__}")
 
 
-def without_numpy(value: Any) -> Any:
-    """A value as Python has it: numpy's are stored as such, too."""
-    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
-
-
 def _list(value: Any, where: str) -> list[Any]:
     if not _is_list(value):
         raise FilterError(f"{where!r} takes a list, got {type(value).__name__}")
@@ -347,7 +342,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _finite(field: str, value: float) -> float:
-    if isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT:
+    if isinstance(value, int) and not -MAX_INT <= value < MAX_INT:
         raise FilterError(f"{field!r}: a whole number beyond 64 bits can't be compared: no stored number is that large")
     if not math.isfinite(value):
         raise FilterError(f"{field!r}: {value} can't be compared: give a finite number")
@@ -358,16 +353,3 @@ def _storable(field: str, value: str) -> str:
     if find_surrogate(value) is not None:
         raise FilterError(f"{field!r}: the value has half a character (a lone surrogate): no stored text has that")
     return value
-
-
-def as_moment(value: date) -> datetime:
-    """A date as its first moment, UTC unless it says otherwise."""
-    if not isinstance(value, datetime):
-        value = datetime.combine(value, time())
-    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-
-
-def _check_field(key: str) -> str:
-    if '"' in key or any(not part for part in key.split(".")) or find_surrogate(key) is not None:
-        raise FilterError(f"{key!r} is not the name of a field: write nested ones as 'author.name'")
-    return key

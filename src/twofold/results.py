@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard, overload
 
@@ -175,9 +175,6 @@ class SearchResult(Sequence[Hit]):
 
     def __len__(self) -> int:
         return len(self.hits)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
 
     @property
     def ids(self) -> list[str]:

@@ -102,17 +102,14 @@ def _embed_bundled(texts: Sequence[str]) -> Vectors:
 
     On a CPU that is as quick as any batch, since nothing is padded.
     """
-    vectors = list(_bundled_model().embed(texts, batch_size=1))
+    with _bundled_lock:  # lru_cache alone lets several threads build the model at once
+        model = _bundled_model()
+    vectors = list(model.embed(texts, batch_size=1))
     return np.asarray(vectors, dtype=np.float32).reshape(len(texts), BUNDLED_DIM)
 
 
-def _bundled_model() -> TextEmbedding:
-    with _bundled_lock:  # lru_cache alone lets several threads build the model at once
-        return _load_bundled()
-
-
 @lru_cache(maxsize=1)
-def _load_bundled() -> TextEmbedding:
+def _bundled_model() -> TextEmbedding:
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 

@@ -32,10 +32,10 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
-from twofold.documents import Document, check, iso
+from twofold.documents import Document, as_moment, check, iso, without_numpy
 from twofold.encoders.models import resolve_dense
 from twofold.errors import ConfigError, FilterError, InvalidDocument
-from twofold.filters import All, Between, Equals, Node, Not, as_moment, without_numpy
+from twofold.filters import All, Between, Equals, Node, Not
 from twofold.results import Explanation, Hit
 
 PATH = "path"

@@ -34,13 +34,8 @@ def describe(fusion: Strategy) -> dict[str, Any]:
 
 def restore(kept: Mapping[str, Any]) -> Strategy:
     """The fusion that these values make."""
-    fusion = resolve(kept["name"])
-    changes: dict[str, Any] = {"weights": tuple(kept["weights"])}
-    if isinstance(fusion, Rrf):
-        changes["k"] = kept["k"]
-    if isinstance(fusion, Auto):
-        changes["chosen"] = True
-    return replace(fusion, **changes)
+    fusion = replace(resolve(kept["name"]), **{name: kept[name] for name in ("weights", "k") if name in kept})
+    return replace(fusion, chosen=True) if isinstance(fusion, Auto) else fusion
 
 
 # --- What tuning learns from: queries, and the documents that answer them ---
@@ -168,7 +163,9 @@ def calibrate(pieces: Matrix, texts: Matrix) -> Calibration:
 
 def found_by_words(pieces: Sequence[Sparse], texts: Sequence[Sparse], *, idf: bool) -> float:
     """The share of pieces that have the most words in common with the text they come from, in the same order."""
-    rarity = _rarity(texts) if idf else {}
+    having = Counter(index for text in texts for index in text.indices) if idf else {}
+    # What the engine makes a word count, as far as these texts tell how rare it is.
+    rarity = {index: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for index, n in having.items()}
     stored = [dict(zip(text.indices, text.values, strict=True)) for text in texts]
     first = 0
     for place, piece in enumerate(pieces):
@@ -176,12 +173,6 @@ def found_by_words(pieces: Sequence[Sparse], texts: Sequence[Sparse], *, idf: bo
         scores = [sum(w * text.get(i, 0.0) for i, w in asked.items()) for text in stored]
         first += scores[place] > 0 and scores[place] >= max(scores)
     return round(first / len(pieces), 4)
-
-
-def _rarity(texts: Sequence[Sparse]) -> dict[int, float]:
-    """What the engine makes a word count, as far as these texts tell how rare it is."""
-    having = Counter(index for text in texts for index in text.indices)
-    return {index: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for index, n in having.items()}
 
 
 def piece_of(text: str, words: int = 8, letters: int = 12) -> str | None:
@@ -285,7 +276,8 @@ def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
     if len(queries) < _PAIRS_NEEDED:
         return stays
     gains = _held_out(table, handicaps) - table[0]
-    sure = _chance_of_no_loss(gains)
+    picks = np.random.default_rng(0).integers(0, len(gains), (_BOOTSTRAP_SAMPLES, len(gains)))
+    sure = float((gains[picks].mean(axis=1) >= 0).mean())  # of resampled sets of queries, those without a loss
     best = tried[_best(table, handicaps)]
     if sure < _LEAST_CONFIDENCE or float(gains.mean()) <= 0 or best == default:
         return stays
@@ -313,12 +305,6 @@ def _held_out(table: Scores, handicaps: Scores) -> Scores:
         own = folds == fold
         scores[own] = table[_best(table[:, ~own], handicaps), own]
     return scores
-
-
-def _chance_of_no_loss(gains: Scores) -> float:
-    """The share of resampled sets of queries on which the gain is not negative."""
-    picks = np.random.default_rng(0).integers(0, len(gains), (_BOOTSTRAP_SAMPLES, len(gains)))
-    return float((gains[picks].mean(axis=1) >= 0).mean())
 
 
 def _ndcg(fusion: Strategy, query: JudgedQuery) -> float:

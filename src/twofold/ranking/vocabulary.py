@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -151,8 +151,7 @@ class Words:
 
     def add(self, counts: Mapping[str, int] | Iterable[str]) -> None:
         """Take words in, or count them once more."""
-        items = counts.items() if isinstance(counts, Mapping) else ((word, 1) for word in counts)
-        for word, count in items:
+        for word, count in Counter(counts).items():
             new = word not in self.counts
             self.counts[word] = self.counts.get(word, 0) + count
             for start in {word[:1], word[:2], word[:_SAME_START]} if new else ():
