@@ -74,22 +74,20 @@ def pair_up(
         raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
     if not isinstance(documents, Iterable):
         raise InvalidDocument(f"add takes a list (or any iterable) of documents, got {type(documents).__name__}")
-    columns = {"id": ids, "metadata": metadatas}
-    given = {name: column for name, column in columns.items() if column is not None}
-    return _joined(list(documents), given) if given else documents
-
-
-def _joined(items: list[DocumentLike], columns: Mapping[str, Sequence[Any]]) -> list[DocumentLike]:
-    for name, column in columns.items():
+    given = {name: column for name, column in (("id", ids), ("metadata", metadatas)) if column is not None}
+    if not given:
+        return documents
+    items = list(documents)
+    for name, column in given.items():
         if len(column) != len(items):
             raise InvalidDocument(f"{len(items)} documents but {len(column)} {name}s: give one for each document")
     joined: list[DocumentLike] = []
     for position, item in enumerate(items):
         document = _as_document(item, position)
-        for name in columns:
+        for name in given:
             if getattr(document, name):
                 raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
-        joined.append(replace(document, **{name: column[position] for name, column in columns.items()}))
+        joined.append(replace(document, **{name: column[position] for name, column in given.items()}))
     return joined
 
 

@@ -24,6 +24,7 @@ Each message ends with what to do next. The argument errors are also `ValueError
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,15 +33,8 @@ class TwofoldError(Exception):
     """The base of every error that Twofold raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors travel between processes, with their fields."""
-        return _rebuild, (type(self), self.args, self.__dict__)
-
-
-def _rebuild(kind: type[TwofoldError], args: tuple[Any, ...], fields: dict[str, Any]) -> TwofoldError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(fields)
-    return error
+        """Errors travel between processes, with their fields: made by `__new__`, since `__init__` asks for more."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
 
 class ConfigError(TwofoldError, ValueError):

@@ -184,12 +184,8 @@ def _index_kind(leaf: Leaf) -> str:
 _BOUNDS = ("gt", "gte", "lt", "lte")
 
 
-def parse(condition: Mapping[str, Any]) -> Node:
-    """Understand a filter dict, or say what is wrong with it."""
-    return _parse(condition, 0)
-
-
-def _parse(condition: object, depth: int) -> Node:
+def parse(condition: object, depth: int = 0) -> Node:
+    """Understand a filter dict, so deep within another, or say what is wrong with it."""
     if depth > MAX_DEPTH:
         raise FilterError(f"the filter is nested deeper than {MAX_DEPTH} levels: write it flatter")
     if not isinstance(condition, Mapping):
@@ -203,10 +199,10 @@ def _entry(key: object, value: Any, depth: int) -> Node:
         raise FilterError(f"a filter key is the name of a field, got {key!r}")
     word = key.removeprefix("$")
     if word in ("and", "or"):
-        parts = tuple(_parse(part, depth + 1) for part in _list(value, key))
+        parts = tuple(parse(part, depth + 1) for part in _list(value, key))
         return All(parts) if word == "and" else Either(parts)
     if word == "not":
-        return Not(_parse(value, depth + 1))
+        return Not(parse(value, depth + 1))
     if key == "$id":  # always with the sign: metadata may well have a field "id"
         return _ids(value)
     if key.startswith("$"):

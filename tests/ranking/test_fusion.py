@@ -13,6 +13,7 @@ from qdrant_client.hybrid.fusion import distribution_based_score_fusion, recipro
 
 from tests.ranking.rankings import dense_legs, lexical_legs
 from twofold.ranking.fusion import Auto, Circumstances, Fusion, Leg, Strategy
+from twofold.ranking.ranker import Ranker
 
 FULL = 33 * 2
 DENSE = Leg("dense", [("a", 0.9), ("b", 0.6), ("c", -0.2)])
@@ -122,7 +123,7 @@ def test_words_count_in_proportion_to_their_score() -> None:
         assert auto.normalise(Leg("lexical", [("a", 2 * full), ("b", full)], terms)) == [2.0, 1.0]
     assert auto.full(0) == auto.full(1) == 33.0
     assert auto.full(4) == pytest.approx(FULL)
-    assert auto.relevance(1.7, ["dense", "lexical"]) == 1.0
+    assert Ranker(auto).relevance(1.7, ["dense", "lexical"]) == 1.0
 
 
 # --- the engine's own -----------------------------------------------------------------------------

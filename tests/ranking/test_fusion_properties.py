@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.ranking.rankings import IDS, STRATEGIES, dense_legs, lexical_legs
 from twofold.ranking.fusion import Fused, Leg, Strategy
+from twofold.ranking.ranker import Ranker
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 
@@ -86,9 +87,9 @@ def test_weights_only_scale(dense: Leg, lexical: Leg, factor: float) -> None:
         fused, larger = strategy.fuse([dense, lexical]), scaled.fuse([dense, lexical])
         for identity, score in scores(fused).items():
             assert scores(larger)[identity] == pytest.approx(score * factor, rel=3e-6, abs=1e-9)
-        relevances = [strategy.relevance(each.score, ["dense", "lexical"]) for each in fused]
+        relevances = [Ranker(strategy).relevance(each.score, ["dense", "lexical"]) for each in fused]
         assert relevances == pytest.approx(
-            [scaled.relevance(each.score, ["dense", "lexical"]) for each in larger], rel=3e-6, abs=1e-9
+            [Ranker(scaled).relevance(each.score, ["dense", "lexical"]) for each in larger], rel=3e-6, abs=1e-9
         )
 
 
@@ -117,7 +118,7 @@ def test_alpha_is_the_share_of_the_dense_leg_and_keeps_the_sum(alpha: float) -> 
 def test_relevance_lies_between_0_and_1_and_keeps_the_order(dense: Leg, lexical: Leg) -> None:
     for strategy in STRATEGIES.values():
         fused = strategy.fuse([dense, lexical])
-        relevances = [strategy.relevance(each.score, ["dense", "lexical"]) for each in fused]
+        relevances = [Ranker(strategy).relevance(each.score, ["dense", "lexical"]) for each in fused]
         assert all(0 <= relevance <= 1 for relevance in relevances)
         assert relevances == sorted(relevances, reverse=True)
 
@@ -126,10 +127,10 @@ def test_relevance_lies_between_0_and_1_and_keeps_the_order(dense: Leg, lexical:
 def test_relevance_of_anything_at_all_is_a_share(strategy: Strategy) -> None:
     for score in (-5.0, 0.0, 1e9):
         for found_by in ([], ["dense"], ["lexical"], ["dense", "lexical"]):
-            assert 0 <= strategy.relevance(score, found_by) <= 1  # type: ignore[arg-type]
-    assert strategy.relevance(1.0, []) == 0
+            assert 0 <= Ranker(strategy).relevance(score, found_by) <= 1  # type: ignore[arg-type]
+    assert Ranker(strategy).relevance(1.0, []) == 0
     best = strategy.ceiling() * sum(strategy.weights)
-    assert strategy.relevance(best, ["dense", "lexical"]) == 1
+    assert Ranker(strategy).relevance(best, ["dense", "lexical"]) == 1
 
 
 @every_strategy

@@ -13,11 +13,11 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from twofold.errors import ConfigError, EncoderError, ModelUnavailable
 
 if TYPE_CHECKING:
     from fastembed import SparseTextEmbedding, TextEmbedding
-
-T = TypeVar("T")
 
 BUNDLED = "all-MiniLM-L6-v2-int8"
 BUNDLED_DIM = 384
@@ -135,9 +133,8 @@ def dense_by_name(name: str) -> DenseEncoder:
     """A dense model of fastembed's list."""
     from fastembed import TextEmbedding
 
-    described = _find_in_list(name, TextEmbedding.list_supported_models(), "dense")
-    name, dim = described["model"], int(described["dim"])  # as the list writes it: the name is recorded and compared
-    return from_fastembed(_load_by_name(partial(TextEmbedding, name), name), name, dim=dim, by_name=True)
+    model, described = _load_by_name(TextEmbedding, name, "dense")
+    return from_fastembed(model, described["model"], dim=int(described["dim"]), by_name=True)
 
 
 def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
@@ -204,10 +201,8 @@ def sparse_by_name(name: str) -> LearnedSparse:
     """A sparse model of fastembed's list."""
     from fastembed import SparseTextEmbedding
 
-    described = _find_in_list(name, SparseTextEmbedding.list_supported_models(), "sparse")
-    name = described["model"]
-    model = _load_by_name(partial(SparseTextEmbedding, name), name)
-    return LearnedSparse(model, name, needs_idf=bool(described.get("requires_idf")))
+    model, described = _load_by_name(SparseTextEmbedding, name, "sparse")
+    return LearnedSparse(model, described["model"], needs_idf=bool(described.get("requires_idf")))
 
 
 class LearnedSparse:
@@ -241,29 +236,26 @@ def _from_fastembed_sparse(vector: Any) -> Sparse:
     return Sparse([i for i, _ in pairs], [v for _, v in pairs])
 
 
-def _find_in_list(name: str, known: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
-    for model in known:
-        if model["model"].lower() == name.lower():
-            return model
-    raise ConfigError(
-        f"{kind} model {name!r} is not one that fastembed knows: fastembed's list_supported_models() has them "
-        f"all, or pass an embedding object of your own as {kind}="
-    )
-
-
-def _load_by_name(build: Callable[..., T], name: str) -> T:
-    """From the cache if it is there; otherwise from the hub, if that answers at all.
+def _load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, Any]]:
+    """A model of fastembed's list and its entry there: from the cache, or else from the hub, if that answers at all.
 
     With no network, fastembed tries for most of a minute. So the hub is asked for one sign of life first.
     """
+    described = next((each for each in family.list_supported_models() if each["model"].lower() == name.lower()), None)
+    if described is None:
+        raise ConfigError(
+            f"{kind} model {name!r} is not one that fastembed knows: fastembed's list_supported_models() has them "
+            f"all, or pass an embedding object of your own as {kind}="
+        )
+    name = described["model"]  # as the list writes it: the name is recorded and compared
     try:
-        return build(local_files_only=True)
+        return family(name, local_files_only=True), described
     except Exception as error:  # fastembed raises many kinds when a cached file is missing
         missing = error
     reason = _why_hub_is_unreachable()
     if reason is None:
         try:
-            return build()
+            return family(name), described
         except Exception as error:
             reason = str(error)
     raise ModelUnavailable(

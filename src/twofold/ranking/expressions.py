@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, TypeAlias
 
+from twofold.documents import as_moment
 from twofold.filters import AnyOf, Either, Equals, Node
 
 
@@ -172,7 +173,6 @@ def holds(condition: Node, metadata: Mapping[str, Any]) -> bool:
 
 def _moment(value: object) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return as_moment(datetime.fromisoformat(value)) if isinstance(value, str) else None
     except ValueError:
         return None
-    return moment.replace(tzinfo=timezone.utc) if moment and moment.tzinfo is None else moment

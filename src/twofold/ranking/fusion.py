@@ -189,11 +189,6 @@ class Strategy(ABC):
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
         return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 
-    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """A final score as a share, 0 to 1, of the best that these legs can give together."""
-        best = self.ceiling() * sum(self.weight(leg) for leg in legs)
-        return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
-
 
 # --- The strategies, each with its formula ---
 
@@ -239,11 +234,8 @@ class Dbsf(Strategy):
 
     def normalise(self, leg: Leg) -> Sequence[float]:
         scores = [score for _, score in leg.hits]
-        if len(scores) < 2:
-            return [0.5] * len(scores)
-        mean = math.fsum(scores) / len(scores)
-        variance = math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1)
-        deviation = math.sqrt(variance)
+        mean = math.fsum(scores) / max(len(scores), 1)
+        deviation = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / max(len(scores) - 1, 1))
         if deviation <= 1e-7 * max(1.0, abs(mean)):  # equal, but for 32-bit rounding
             return [0.5] * len(scores)
         return [(s - mean) / (6 * deviation) + 0.5 for s in scores]
@@ -336,7 +328,9 @@ class Auto(Strategy):
     def normalise(self, leg: Leg) -> Sequence[float]:
         scores = [score for _, score in leg.hits]
         if leg.name == "dense":
-            nothing = _lowest(scores) if self.background is None else self.background
+            nothing = self.background
+            if nothing is None:  # the lowest score, as far as so many scores can tell what "low" is
+                nothing = min(scores, default=0.0) * len(scores) / (len(scores) + _CANDIDATES_FOR_HALF_TRUST)
             return [max(0.0, score - nothing) / max(1 - nothing, 1e-6) for score in scores]
         if leg.name == "tags":  # shares from 0 to 1 as they are
             return scores
@@ -371,11 +365,6 @@ def default_alpha(circumstances: Circumstances) -> float:
     code = _CODE_QUERY_ALPHA if circumstances.asked_in_code else _CODE_ALPHA
     known = PROSE_ALPHA + (code - PROSE_ALPHA) * circumstances.code
     return round(known + (_UNKNOWN_LANGUAGE_ALPHA - known) * circumstances.unknown_language, 4)
-
-
-def _lowest(scores: Sequence[float]) -> float:
-    """The lowest score, as far as so many scores can tell what "low" is."""
-    return min(scores, default=0.0) * len(scores) / (len(scores) + _CANDIDATES_FOR_HALF_TRUST)
 
 
 @lru_cache(maxsize=256)

@@ -110,8 +110,9 @@ class Ranker:
         return None
 
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """A final score on the scale from 0 to 1: as a share of the best that the fusion can give."""
-        return self.fusion.relevance(score, legs)
+        """A final score on the scale from 0 to 1: as a share of the best that these legs can give together."""
+        best = self.fusion.ceiling() * sum(self.fusion.weight(leg) for leg in legs)
+        return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
         """Where a candidate's score comes from: scores and ranks of both legs, and what each of them adds."""
