@@ -59,7 +59,10 @@ def resolve_dense(model: Any) -> DenseEncoder:
     if isinstance(model, DenseEncoder):
         return model
     if isinstance(model, str):
-        return dense_by_name(model)
+        from fastembed import TextEmbedding
+
+        loaded, described = _load_by_name(TextEmbedding, model, "dense")
+        return from_fastembed(loaded, described["model"], dim=int(described["dim"]), by_name=True)
     for methods in _DENSE_METHODS:
         if _has(model, *methods):
             return _adapt(model, *methods)
@@ -129,14 +132,6 @@ def _bundled_model() -> TextEmbedding:
     return TextEmbedding(BUNDLED, specific_model_path=str(_BUNDLED_FOLDER))
 
 
-def dense_by_name(name: str) -> DenseEncoder:
-    """A dense model of fastembed's list."""
-    from fastembed import TextEmbedding
-
-    model, described = _load_by_name(TextEmbedding, name, "dense")
-    return from_fastembed(model, described["model"], dim=int(described["dim"]), by_name=True)
-
-
 def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
     """A `TextEmbedding` as an encoder; queries and passages get the words in front that the model was trained with."""
     query, passage = next((prefixes for family, prefixes in _PREFIXES if family in name.lower()), ("", ""))
@@ -187,7 +182,10 @@ def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
     if language is not None:
         raise ConfigError("language= is for the built-in BM25: give either sparse= or language=")
     if isinstance(model, str):
-        return sparse_by_name(model)
+        from fastembed import SparseTextEmbedding
+
+        loaded, described = _load_by_name(SparseTextEmbedding, model, "sparse")
+        return LearnedSparse(loaded, described["model"], needs_idf=bool(described.get("requires_idf")))
     if _has(model, *_SPARSE_METHODS):
         encoder: SparseEncoder = model
         return encoder
@@ -195,14 +193,6 @@ def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
         f"sparse= got a {type(model).__name__}: give a BM25(...), the name of a fastembed sparse model, or an "
         f"object with settings, needs_idf, {', '.join(_SPARSE_METHODS)}"
     )
-
-
-def sparse_by_name(name: str) -> LearnedSparse:
-    """A sparse model of fastembed's list."""
-    from fastembed import SparseTextEmbedding
-
-    model, described = _load_by_name(SparseTextEmbedding, name, "sparse")
-    return LearnedSparse(model, described["model"], needs_idf=bool(described.get("requires_idf")))
 
 
 class LearnedSparse:

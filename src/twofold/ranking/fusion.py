@@ -16,18 +16,7 @@ from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 from twofold.errors import InvalidQuery
-from twofold.ranking.expressions import (
-    Absolute,
-    DbsfFusion,
-    EngineFusion,
-    Expression,
-    Formula,
-    LegScore,
-    Ramp,
-    RrfFusion,
-    Sum,
-    product,
-)
+from twofold.ranking import expressions as ex
 
 # --- What the legs found, and the order of what has one score ---
 
@@ -152,7 +141,7 @@ class Strategy(ABC):
         """A hit's score does not change with the hits that come after it in its leg."""
         return False
 
-    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+    def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
         """What makes an engine compute exactly this from both legs, in the order in which they are asked; or None."""
         return None
 
@@ -219,8 +208,8 @@ class Rrf(Strategy):
     def ceiling(self) -> float:
         return 1 / (self.k + 1)
 
-    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
-        return RrfFusion(self.k) if self.weights == (1.0, 1.0) else None
+    def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
+        return ex.RrfFusion(self.k) if self.weights == (1.0, 1.0) else None
 
 
 @dataclass(frozen=True)
@@ -240,8 +229,8 @@ class Dbsf(Strategy):
             return [0.5] * len(scores)
         return [(s - mean) / (6 * deviation) + 0.5 for s in scores]
 
-    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
-        return DbsfFusion() if self.weights == (1.0, 1.0) else None
+    def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
+        return ex.DbsfFusion() if self.weights == (1.0, 1.0) else None
 
 
 @dataclass(frozen=True)
@@ -347,7 +336,7 @@ class Auto(Strategy):
     def fitted(self, circumstances: Circumstances) -> Strategy:
         return _fitted(self, circumstances)
 
-    def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
+    def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
         return None if self.background is None else auto_formula(self, legs, terms)
 
 
@@ -369,24 +358,24 @@ def default_alpha(circumstances: Circumstances) -> float:
 
 @lru_cache(maxsize=256)
 def auto_formula(
-    fusion: Auto, legs: tuple[LegName, ...], terms: int, factors: tuple[Expression, Expression] = (1.0, 1.0)
-) -> Formula:
+    fusion: Auto, legs: tuple[LegName, ...], terms: int, factors: tuple[ex.Expression, ex.Expression] = (1.0, 1.0)
+) -> ex.Formula:
     """What `Auto` computes from these legs, where its background is known; meaning and words times their factors."""
     background = fusion.background or 0.0
-    dense = Ramp(_greatest(legs, "dense"), zero=background)
-    lexical = product(1 / fusion.full(terms), _greatest(legs, "lexical"))
-    meaning = product(fusion.weight("dense"), factors[0], dense)
-    words = product(fusion.weight("lexical"), factors[1], lexical)
-    return Formula(Sum((meaning, words)), missing=tuple(background if name == "dense" else 0.0 for name in legs))
+    dense = ex.Ramp(_greatest(legs, "dense"), zero=background)
+    lexical = ex.product(1 / fusion.full(terms), _greatest(legs, "lexical"))
+    meaning = ex.product(fusion.weight("dense"), factors[0], dense)
+    words = ex.product(fusion.weight("lexical"), factors[1], lexical)
+    return ex.Formula(ex.Sum((meaning, words)), missing=tuple(background if name == "dense" else 0.0 for name in legs))
 
 
-def _greatest(legs: tuple[LegName, ...], name: LegName) -> Expression:
+def _greatest(legs: tuple[LegName, ...], name: LegName) -> ex.Expression:
     """The raw score of a leg; the greater one if it is asked twice. Older servers have no max."""
-    scores = [LegScore(place) for place, each in enumerate(legs) if each == name]
+    scores = [ex.LegScore(place) for place, each in enumerate(legs) if each == name]
     if len(scores) == 1:
         return scores[0]
     one, other = scores
-    return product(0.5, Sum((one, other, Absolute(Sum((one, product(-1.0, other)))))))
+    return ex.product(0.5, ex.Sum((one, other, ex.Absolute(ex.Sum((one, ex.product(-1.0, other)))))))
 
 
 # --- The strategies by name ---

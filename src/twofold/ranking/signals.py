@@ -68,11 +68,6 @@ class Recency:
     decay: float = 0.01
     share: float = 0.1
 
-    @property
-    def active(self) -> bool:
-        """Age changes anything at all."""
-        return self.decay > 0 and (self.mode == "full" or self.share > 0)
-
 
 @dataclass(frozen=True)
 class Signals:
@@ -154,7 +149,7 @@ def _factors(
     important: Expression = 1.0
     added: Expression = 0.0
     pinned_aged = 1.0
-    if recency.active:
+    if recency.decay > 0 and (recency.mode == "full" or recency.share > 0):
         fresh = Freshness("updated", now, half_life_seconds=math.log(2) / recency.decay * _DAY_SECONDS)
         kept = 0.0 if recency.mode == "full" else 1 - recency.share
         if recency.mode == "blend":
