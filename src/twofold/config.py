@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from twofold.ranking.fusion import FusionLike, Strategy, resolve
+from twofold.ranking.fusion import Strategy, resolve
 
 
 class SearchConfig(BaseModel):
@@ -14,7 +14,7 @@ class SearchConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
-    fusion: Strategy = Field(default_factory=lambda: resolve("auto"))
+    fusion: Annotated[Strategy, BeforeValidator(resolve)] = Field(default_factory=lambda: resolve("auto"))
     """The strategy, by name or as a `Fusion` value."""
     depth: int = Field(default=200, ge=1, le=100_000)
     """How many candidates each leg brings. Grows by itself for pages beyond it."""
@@ -36,11 +36,6 @@ class SearchConfig(BaseModel):
     """Create a payload index the first time strings, booleans or words of a field are filtered on."""
     max_query_chars: int = Field(default=32_768, ge=1)
     """Longer queries are cut, and say so in `degraded`."""
-
-    @field_validator("fusion", mode="before")
-    @classmethod
-    def _resolve_fusion(cls, value: FusionLike) -> Strategy:
-        return resolve(value)
 
 
 class CollectionSettings(BaseModel):

@@ -281,15 +281,10 @@ def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
     best = tried[_best(table, handicaps)]
     if sure < _LEAST_CONFIDENCE or float(gains.mean()) <= 0 or best == default:
         return stays
-    return Tuning(_drawn(best, default, len(queries)), True, before, before + float(gains.mean()), sure, len(queries))
-
-
-def _drawn(best: Strategy, default: Strategy, pairs: int) -> Strategy:
-    """Few pairs take alpha only a part of the way."""
-    if type(best) is not type(default) or not isinstance(best, Auto):
-        return best
-    trust = pairs / (pairs + _PAIRS_NEEDED)
-    return best.with_alpha(round(default.alpha + trust * (best.alpha - default.alpha), 3))
+    if isinstance(best, Auto) and isinstance(default, Auto):  # few pairs take alpha only a part of the way
+        trust = len(queries) / (len(queries) + _PAIRS_NEEDED)
+        best = best.with_alpha(round(default.alpha + trust * (best.alpha - default.alpha), 3))
+    return Tuning(best, True, before, before + float(gains.mean()), sure, len(queries))
 
 
 def _best(table: Scores, handicaps: Scores) -> int:
