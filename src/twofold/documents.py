@@ -74,7 +74,8 @@ def pair_up(
         raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
     if not isinstance(documents, Iterable):
         raise InvalidDocument(f"add takes a list (or any iterable) of documents, got {type(documents).__name__}")
-    given = {name: column for name, column in (("id", ids), ("metadata", metadatas)) if column is not None}
+    columns: dict[str, Sequence[Any] | None] = {"id": ids, "metadata": metadatas}
+    given = {name: column for name, column in columns.items() if column is not None}
     if not given:
         return documents
     items = list(documents)

@@ -34,7 +34,7 @@ class TwofoldError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes, with their fields: made by `__new__`, since `__init__` asks for more."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class ConfigError(TwofoldError, ValueError):

@@ -12,7 +12,7 @@ import inspect
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
@@ -149,20 +149,15 @@ def _has(model: Any, *methods: str) -> bool:
 
 
 def _adapt(model: Any, documents: str, query: str) -> DenseEncoder:
+    functions = {name: getattr(model, f"a{name}", None) for name in (documents, query)}
+    awaited: dict[str, Any] = {name: each for name, each in functions.items() if inspect.iscoroutinefunction(each)}
     return DenseEncoder(
         name=_name_of(model),
         embed_documents=lambda texts: getattr(model, documents)(list(texts)),
         embed_query=getattr(model, query),
-        aembed_documents=_coroutine(model, f"a{documents}", list),
-        aembed_query=_coroutine(model, f"a{query}", str),
+        aembed_documents=(lambda texts: awaited[documents](list(texts))) if documents in awaited else None,
+        aembed_query=awaited.get(query),
     )
-
-
-def _coroutine(model: Any, method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]] | None:
-    function = getattr(model, method, None)
-    if not inspect.iscoroutinefunction(function):
-        return None
-    return lambda value: function(convert(value))
 
 
 def _name_of(model: Any) -> str:

@@ -280,9 +280,10 @@ class SignalRanker(Ranker):
         """What the legs and the tags add, and the factor of each signal."""
         metadata = candidate.row.metadata
         named = (match for each in self.signals.named for match in each.matches)
+        factors: Any = {name: evaluate(factor, metadata) for name, factor in self.signals.factors.shown.items()}
         return replace(
             super().explain(candidate, matched_words),
             tag_boost=candidate.parts.get("tags", 0.0),
             matched_tags=tuple(str(match.value) for match in named if holds(match, metadata)),
-            **{name: evaluate(factor, metadata) for name, factor in self.signals.factors.shown.items()},
+            **factors,
         )
