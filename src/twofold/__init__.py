@@ -10,52 +10,57 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twofold.config import CollectionSettings as CollectionSettings
-    from twofold.config import SearchConfig as SearchConfig
+    from twofold.config import CollectionSettings as CollectionSettings, SearchConfig as SearchConfig  # noqa: I001
     from twofold.documents import Document as Document
-    from twofold.embedded import StoreError as StoreError
-    from twofold.embedded import StoreLocked as StoreLocked
-    from twofold.embedded import async_embedded_client as async_embedded_client
-    from twofold.embedded import embedded_client as embedded_client
-    from twofold.embedded import import_local_store as import_local_store
+    from twofold.embedded import (
+        StoreError as StoreError,
+        StoreLocked as StoreLocked,
+        async_embedded_client as async_embedded_client,
+        embedded_client as embedded_client,
+        import_local_store as import_local_store,
+    )
     from twofold.encoders.bm25 import BM25 as BM25
-    from twofold.errors import CollectionMismatch as CollectionMismatch
-    from twofold.errors import CollectionNotFound as CollectionNotFound
-    from twofold.errors import ConfigError as ConfigError
-    from twofold.errors import EncoderError as EncoderError
-    from twofold.errors import EngineError as EngineError
-    from twofold.errors import EngineUnavailable as EngineUnavailable
-    from twofold.errors import FilterError as FilterError
-    from twofold.errors import IndexClosed as IndexClosed
-    from twofold.errors import InvalidDocument as InvalidDocument
-    from twofold.errors import InvalidQuery as InvalidQuery
-    from twofold.errors import MemoryDamaged as MemoryDamaged
-    from twofold.errors import MemoryNotFound as MemoryNotFound
-    from twofold.errors import ModelUnavailable as ModelUnavailable
-    from twofold.errors import PartialAdd as PartialAdd
-    from twofold.errors import TwofoldError as TwofoldError
+    from twofold.errors import (
+        CollectionMismatch as CollectionMismatch,
+        CollectionNotFound as CollectionNotFound,
+        ConfigError as ConfigError,
+        EncoderError as EncoderError,
+        EngineError as EngineError,
+        EngineUnavailable as EngineUnavailable,
+        FilterError as FilterError,
+        IndexClosed as IndexClosed,
+        InvalidDocument as InvalidDocument,
+        InvalidQuery as InvalidQuery,
+        MemoryDamaged as MemoryDamaged,
+        MemoryNotFound as MemoryNotFound,
+        ModelUnavailable as ModelUnavailable,
+        PartialAdd as PartialAdd,
+        TwofoldError as TwofoldError,
+    )
     from twofold.index import HybridIndex as HybridIndex
-    from twofold.memory import Learned as Learned
-    from twofold.memory import Memory as Memory
-    from twofold.memory import MemoryConfig as MemoryConfig
-    from twofold.memory import MemoryHit as MemoryHit
-    from twofold.memory import MemoryItem as MemoryItem
-    from twofold.memory import MemoryPage as MemoryPage
-    from twofold.memory import MemoryResult as MemoryResult
-    from twofold.memory import MemoryStats as MemoryStats
-    from twofold.memory import Remembered as Remembered
-    from twofold.memory import Similar as Similar
-    from twofold.memory import Turn as Turn
-    from twofold.memory import as_data as as_data
+    from twofold.memory import (
+        Learned as Learned,
+        Memory as Memory,
+        MemoryConfig as MemoryConfig,
+        MemoryHit as MemoryHit,
+        MemoryItem as MemoryItem,
+        MemoryPage as MemoryPage,
+        MemoryResult as MemoryResult,
+        MemoryStats as MemoryStats,
+        Remembered as Remembered,
+        Similar as Similar,
+        Turn as Turn,
+        as_data as as_data,
+    )
     from twofold.ranking.fusion import Fusion as Fusion
-    from twofold.ranking.tuning import Calibration as Calibration
-    from twofold.ranking.tuning import Pair as Pair
-    from twofold.ranking.tuning import Tuning as Tuning
-    from twofold.results import Explanation as Explanation
-    from twofold.results import Hit as Hit
-    from twofold.results import IndexInfo as IndexInfo
-    from twofold.results import Problem as Problem
-    from twofold.results import SearchResult as SearchResult
+    from twofold.ranking.tuning import Calibration as Calibration, Pair as Pair, Tuning as Tuning
+    from twofold.results import (
+        Explanation as Explanation,
+        Hit as Hit,
+        IndexInfo as IndexInfo,
+        Problem as Problem,
+        SearchResult as SearchResult,
+    )
 
 _HOMES = {
     "config": "CollectionSettings SearchConfig",
