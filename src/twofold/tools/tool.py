@@ -145,7 +145,7 @@ class Tool:
     def steps(self, arguments: Mapping[str, Any]) -> flow.Flow[ToolResult]:
         """What `call` and `acall` do. The memory is opened last: a call with wrong arguments needs none."""
         try:
-            cleaned, replaced = _clean(arguments)
+            cleaned = _clean(arguments)
             checked = self.arguments.model_validate(cleaned)
             memory = (yield flow.Work(self.memory.get)) if isinstance(self.memory, LazyMemory) else self.memory
             result = yield from self.action(memory, checked, self.trust)
@@ -159,9 +159,9 @@ class Tool:
                 f"{self.name} failed for a reason of its own ({type(error).__name__}: {error}). Other arguments won't "
                 "help: go on without it, and tell the user."
             )
-        note = "\nHalf characters in the arguments were replaced by \ufffd." if replaced else ""
+        note = "\nHalf characters in the arguments were replaced by \ufffd." if cleaned != arguments else ""
         # What is stored may hold lone surrogates as well: an answer must be fit to be sent anywhere.
-        return ToolResult(replace_surrogates(result.text + note), _clean(result.data)[0])
+        return ToolResult(replace_surrogates(result.text + note), _clean(result.data))
 
     def explain(self, error: ValidationError) -> str:
         """Everything that is wrong with arguments, and which ones the tool takes, for the model to correct itself."""
@@ -195,18 +195,16 @@ def _quote(value: Any) -> str:
     return quoted if len(quoted) <= MAX_QUOTED_CHARACTERS else f"{quoted[:MAX_QUOTED_CHARACTERS]}…"
 
 
-def _clean(value: Any) -> tuple[Any, bool]:
-    """A JSON value with U+FFFD in place of every lone surrogate, which no UTF-8 can hold, and whether there was one."""
+def _clean(value: Any) -> Any:
+    """A JSON value with U+FFFD in place of every lone surrogate, which no UTF-8 can hold."""
     if isinstance(value, str):
-        cleaned = replace_surrogates(value)
-        return cleaned, cleaned != value
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        pairs = [(_clean(key), _clean(each)) for key, each in value.items()]
-        return {key: each for (key, _), (each, _) in pairs}, any(key[1] or each[1] for key, each in pairs)
+        return {_clean(key): _clean(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        parts = [_clean(each) for each in value]
-        return [each for each, _ in parts], any(replaced for _, replaced in parts)
-    return value, False
+        cleaned = [_clean(each) for each in value]
+        return tuple(cleaned) if isinstance(value, tuple) else cleaned
+    return value
 
 
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
