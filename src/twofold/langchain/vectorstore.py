@@ -54,15 +54,12 @@ def to_document(stored: Hit | StoredDocument) -> Document:
 
 def to_documents(result: SearchResult, *, explain: bool = False) -> list[Document]:
     """The hits of a search; with `explain`, each with its score and why it is there beside its own metadata."""
-    return [_explained(hit, result) if explain else to_document(hit) for hit in result]
-
-
-def _explained(hit: Hit, result: SearchResult) -> Document:
-    document = to_document(hit)
-    if "explanation" not in document.metadata:  # which marks what a search added, when a document is written back
-        for name, value in hit.as_metadata(result).items():
-            document.metadata.setdefault(name, value)  # the user's own goes first
-    return document
+    documents = [to_document(hit) for hit in result]
+    for hit, document in zip(result if explain else (), documents, strict=False):
+        own = document.metadata
+        if "explanation" not in own:  # which marks what a search added, when a document is written back
+            document.metadata = {**own, **hit.as_metadata(result), **own}  # the user's own goes first
+    return documents
 
 
 def _as_columns(documents: Sequence[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:

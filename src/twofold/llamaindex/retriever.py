@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -23,8 +23,8 @@ from twofold.llamaindex.vector_store import to_filter, to_scored_nodes
 from twofold.ranking.fusion import FusionLike
 
 log = logging.getLogger("twofold")
-_TRUST = {MessageRole.USER: "user", MessageRole.ASSISTANT: "agent"}
-"""Who speaks, and how far that is trusted. Other messages (the system's, those of tools) are not remembered."""
+_REMEMBERED_ROLES = (MessageRole.USER, MessageRole.ASSISTANT)
+"""Other messages (the system's, those of tools) are not remembered."""
 
 
 class HybridRetriever(BaseRetriever):
@@ -157,30 +157,19 @@ class HybridMemoryBlock(BaseMemoryBlock[str]):
         return as_data(recalled) if len(recalled) else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        for (session, trust), turns in _turns(messages, self.memory.session, self.session):
-            await self.memory.aremember_turns(turns, session=session, trust=trust)
+        for session, spoken in groupby(filter(_said, messages), key=self._session_of):
+            turns = [Turn(_said(message), message.role.value) for message in spoken]
+            await self.memory.aremember_turns(turns, session=session)
+
+    def _session_of(self, message: ChatMessage) -> str:
+        """A memory that was opened for one session stores in no other."""
+        session = self.memory.session or message.additional_kwargs.get("session_id") or self.session
+        if not session:
+            advice = 'aput(…, session_id="…"), or HybridMemoryBlock(session="…")'
+            raise ConfigError(f"messages belong to a session: {advice}")
+        return str(session)
 
 
 def _said(message: ChatMessage) -> str:
     """What a person or the assistant said; empty for anything else, and for a message without text."""
-    return (message.content or "").strip() if message.role in _TRUST else ""
-
-
-def _turns(
-    messages: Sequence[ChatMessage], memory_session: str | None, block_session: str | None
-) -> Iterator[tuple[tuple[str, str], list[Turn]]]:
-    """Turns in their order, as far as they have the same session and the same trust.
-
-    A memory that was opened for one session stores in no other.
-    """
-
-    def session_and_trust(message: ChatMessage) -> tuple[str, str]:
-        session = memory_session or message.additional_kwargs.get("session_id") or block_session
-        if not session:
-            advice = 'aput(…, session_id="…"), or HybridMemoryBlock(session="…")'
-            raise ConfigError(f"messages belong to a session: {advice}")
-        return str(session), _TRUST[message.role]
-
-    spoken = [message for message in messages if _said(message)]
-    for key, group in groupby(spoken, key=session_and_trust):
-        yield key, [Turn(_said(message), message.role.value) for message in group]
+    return (message.content or "").strip() if message.role in _REMEMBERED_ROLES else ""
