@@ -22,15 +22,8 @@ from datetime import date, datetime, timedelta, timezone
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
-from langgraph.store.base import (
-    IndexConfig,
-    InvalidNamespaceError,
-    Item,
-    PutOp,
-    SearchItem,
-    ensure_embeddings,
-    get_text_at_path,
-)
+from langgraph.store.base import IndexConfig, InvalidNamespaceError, Item, PutOp, SearchItem
+from langgraph.store.base.embed import ensure_embeddings, get_text_at_path
 
 from twofold.documents import Document, check, iso
 from twofold.encoders.models import resolve_dense

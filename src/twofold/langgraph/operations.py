@@ -88,11 +88,11 @@ def _check_whole(name: str, value: object, largest: int | None = None) -> None:
 def carry_out(ops: Sequence[Op], rules: Rules) -> Flow[list[Result]]:
     """Carry out a batch. Reads see what was there before it; of several puts of one item the last counts."""
     results: list[Result] = [None] * len(ops)
-    gets = {position: op for position, op in enumerate(ops) if isinstance(op, GetOp)}
-    for position, item in (yield from _get(gets, rules)).items():
-        results[position] = item
+    found = yield from _get([op for op in ops if isinstance(op, GetOp)], rules)
     for position, op in enumerate(ops):
-        if isinstance(op, SearchOp):
+        if isinstance(op, GetOp):
+            results[position] = found.get(items.item_id(op.namespace, op.key))
+        elif isinstance(op, SearchOp):
             results[position] = yield from _search(op, rules)
         elif isinstance(op, ListNamespacesOp):
             results[position] = yield from _list_namespaces(op, rules)
@@ -105,17 +105,15 @@ def carry_out(ops: Sequence[Op], rules: Rules) -> Flow[list[Result]]:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def _get(ops: Mapping[int, GetOp], rules: Rules) -> Flow[dict[int, Item]]:
-    """Items by namespace and key, for each position of the batch that asks for one that is there."""
-    documents = yield from _stored(list(ops.values()))
-    moment = items.utc_now()
-    visible: dict[int, Document] = {}
-    for position, op in ops.items():
-        document = documents.get(items.item_id(op.namespace, op.key))
-        if document is not None and not (rules.omit_expired and items.has_expired(document, moment)):
-            visible[position] = document
-    yield from _postpone_expiry([document for position, document in visible.items() if ops[position].refresh_ttl])
-    return {position: items.to_item(document, Item) for position, document in visible.items()}
+def _get(ops: Sequence[GetOp], rules: Rules) -> Flow[dict[str, Item]]:
+    """The items that are there, by id."""
+    documents = yield from _stored(ops)
+    if rules.omit_expired:
+        moment = items.utc_now()
+        documents = {each: found for each, found in documents.items() if not items.has_expired(found, moment)}
+    refreshed = {items.item_id(op.namespace, op.key) for op in ops if op.refresh_ttl}
+    yield from _postpone_expiry(found for identity, found in documents.items() if identity in refreshed)
+    return {identity: items.to_item(found, Item) for identity, found in documents.items()}
 
 
 def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:

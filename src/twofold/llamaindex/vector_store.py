@@ -13,33 +13,15 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
-from llama_index.core.vector_stores import (
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryResult,
-)
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from twofold import (
-    CollectionSettings,
-    ConfigError,
-    Document,
-    EncoderError,
-    FilterError,
-    Hit,
-    HybridIndex,
-    InvalidDocument,
-    InvalidQuery,
-    SearchConfig,
-    SearchResult,
-)
+from twofold import CollectionSettings, Document, Hit, HybridIndex, SearchConfig, SearchResult
 from twofold.documents import check
 from twofold.encoders.base import DenseEncoder, check_dense
+from twofold.errors import ConfigError, EncoderError, FilterError, InvalidDocument, InvalidQuery
 from twofold.flow import Call, Closeable, Flow, MethodCaller, arun, run
 from twofold.memory import added_by_search
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -47,10 +47,6 @@ class ToolResult:
 
     def __str__(self) -> str:
         return self.text
-
-
-Action: TypeAlias = Callable[["Memory", Any, str], flow.Flow[ToolResult]]
-"""What a tool does with a memory: from checked arguments, and the trust of what is stored, to an answer."""
 
 
 class LazyMemory:
@@ -100,7 +96,8 @@ class Tool:
     output: type[BaseModel]
     """The model of `ToolResult.data`."""
     memory: Memory | LazyMemory
-    action: Action
+    action: Callable[[Memory, Any, str], flow.Flow[ToolResult]]
+    """What it does with the memory: from checked arguments, and the trust of what is stored, to an answer."""
     trust: str = "agent"
     """The trust of what it stores."""
     read_only: bool = False
