@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from operator import or_
 from typing import Annotated, Any
 
@@ -20,14 +18,12 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import ConfigError, FilterError, InvalidQuery, Memory, Turn, TwofoldError, as_data
+from twofold import InvalidQuery, Memory, Turn, as_data
 from twofold.flow import Flow, Work, arun, run
 from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 from twofold.tools.actions import call_memory
-
-log = logging.getLogger("twofold")
-_CALLERS_MISTAKES = (ConfigError, FilterError, InvalidQuery)
+from twofold.tools.tool import tolerating_failure
 
 
 class RecallingState(AgentState[Any]):
@@ -91,7 +87,7 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
     def _recall(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """What the model is to be told; not what stands in the conversation anyway."""
         told = ""
-        with _tolerating_failure("recall"):
+        with tolerating_failure("recall"):
             memory = yield from self._memory()
             # Before the model is paid for an answer that then can't be stored.
             if self._remember_turns and self._session_for(memory, runtime) is None:
@@ -143,7 +139,7 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         turns = _last_turns(messages)
         if not turns or not self._remember_turns:
             return
-        with _tolerating_failure("remember"):
+        with tolerating_failure("remember"):
             memory = yield from self._memory()
             session = self._session_for(memory, runtime)
             yield from call_memory(memory.remember_turns, memory.aremember_turns, turns, session=session)
@@ -164,17 +160,6 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
             opened: Memory = yield Work(source.get)
             return opened
         return source if isinstance(source, Memory) else source()
-
-
-@contextmanager
-def _tolerating_failure(what: str) -> Iterator[None]:
-    """Memory is a help: an agent answers without it when it fails. What is wrong in our arguments stays an error."""
-    try:
-        yield
-    except _CALLERS_MISTAKES:
-        raise
-    except TwofoldError as error:
-        log.warning("the agent goes on without memory, which failed to %s: %s", what, error)
 
 
 def _text(message: AnyMessage) -> str:

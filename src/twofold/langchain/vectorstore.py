@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
     Location = str | Path | QdrantClient | AsyncQdrantClient
+
+Scored: TypeAlias = list[tuple[Document, float]]
 
 
 class IndexEmbeddings(Embeddings):
@@ -235,24 +237,18 @@ class HybridVectorStore(VectorStore):
         """`similarity_search` without blocking the event loop."""
         return to_documents(await self.index.asearch(query, k, **kwargs))
 
-    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """The same, each with its final score: higher is better."""
         return [(to_document(hit), hit.score) for hit in self.index.search(query, k, **kwargs)]
 
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """`similarity_search_with_score` without blocking the event loop."""
         return [(to_document(hit), hit.score) for hit in await self.index.asearch(query, k, **kwargs)]
 
-    def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
+    def _similarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         return [(to_document(hit), hit.relevance) for hit in self.index.search(query, k, **kwargs)]
 
-    async def _asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
+    async def _asimilarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         return [(to_document(hit), hit.relevance) for hit in await self.index.asearch(query, k, **kwargs)]
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:

@@ -14,7 +14,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, 
 
 from twofold.documents import Document, iso
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery
-from twofold.filters import All, Between, Node, leaves
+from twofold.filters import All, Between, Node, Not, leaves
 from twofold.flow import Call, Flow
 from twofold.langgraph import items
 from twofold.results import Hit
@@ -38,7 +38,7 @@ class Rules:
 
     def visible(self) -> list[Node]:
         """The conditions for what may be shown."""
-        return [items.not_expired(items.utc_now())] if self.omit_expired else []
+        return [Not(Between(items.EXPIRES, lte=items.utc_now()))] if self.omit_expired else []
 
 
 # --- checking ------------------------------------------------------------------------------------
@@ -49,7 +49,10 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
     checked = list(ops)
     for op in checked:
         if isinstance(op, PutOp) and op.value is not None:
-            _check_put(op)
+            items.check_namespace(op.namespace)
+            check_minutes("ttl", op.ttl)
+            if not isinstance(op.value, Mapping):
+                raise InvalidDocument(f"a value is a mapping, got {type(op.value).__name__}: wrap it, as {{'text': …}}")
         elif isinstance(op, (GetOp, PutOp)):
             items.check_labels(op.namespace)
         elif isinstance(op, SearchOp):
@@ -61,13 +64,6 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
             kind = type(op).__name__
             raise InvalidQuery(f"a batch has get, put, search and list operations of LangGraph, got {kind}")
     return checked
-
-
-def _check_put(op: PutOp) -> None:
-    items.check_namespace(op.namespace)
-    check_minutes("ttl", op.ttl)
-    if not isinstance(op.value, Mapping):
-        raise InvalidDocument(f"a value is a mapping, got {type(op.value).__name__}: wrap it, as {{'text': …}}")
 
 
 def check_minutes(name: str, value: object) -> None:
@@ -119,7 +115,7 @@ def _get(ops: Sequence[GetOp], rules: Rules) -> Flow[dict[str, Item]]:
 def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
     """The documents of the items that these operations name, by id; those that aren't there are left out."""
     ids = list(dict.fromkeys(items.item_id(op.namespace, op.key) for op in ops))
-    documents: list[Document | None] = (yield Call("get", {"ids": ids})) if ids else []
+    documents: list[Document | None] = yield Call("get", {"ids": ids})
     return {identity: document for identity, document in zip(ids, documents, strict=True) if document is not None}
 
 
@@ -144,18 +140,13 @@ def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
     """Without a query: what was stored last comes first."""
     _check_whole("limit", op.limit, _MAX_PAGE_END)
     _check_whole("offset", op.offset, _MAX_PAGE_END)
-    if not op.limit:
-        return []
     page = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
     newest: list[Document] = yield Call("fetch", page)
     return newest[op.offset :]
 
 
 def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
-    """Items that were read live on for their time.
-
-    One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
-    """
+    """Items that were read live on for their time, unless they were put anew with another one or have expired."""
     ids_by_ttl: dict[float, dict[str, None]] = {}
     for each in read:
         minutes = each.metadata.get(items.TTL)
@@ -193,10 +184,7 @@ def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
 
 
 def _put(ops: Sequence[PutOp], rules: Rules) -> Flow[None]:
-    """Store and delete. What can't be stored is found out before anything is written.
-
-    Items that are there already keep the date of their creation.
-    """
+    """Store, which leaves the date of creation as it is, and delete. What can't be stored fails before any write."""
     stored = [op for op in ops if op.value is not None]
     before = yield from _stored(stored)
     moment = items.utc_now()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from twofold import flow
-from twofold.errors import ConfigError, IndexClosed, TwofoldError
+from twofold.errors import ConfigError, FilterError, IndexClosed, InvalidQuery, TwofoldError
 from twofold.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -167,6 +168,18 @@ class Tool:
         required = self.schema.get("required", ())
         takes = ", ".join(name if name in required else f"{name} (optional)" for name in names)
         return f"{self.name}: {'; '.join(mistakes)}. Call it again with {takes}."
+
+
+@contextmanager
+def tolerating_failure(what: str) -> Iterator[None]:
+    """Memory is a help: an agent answers without it when it fails. What is wrong in our arguments stays an error."""
+    try:
+        yield
+    except (ConfigError, FilterError, InvalidQuery):
+        raise
+    except TwofoldError as error:
+        message = "the agent goes on without memory, which failed to %s: %s"
+        logging.getLogger("twofold").warning(message, what, error)
 
 
 def failure(text: str) -> ToolResult:
