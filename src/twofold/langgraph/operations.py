@@ -129,20 +129,14 @@ def _search(op: SearchOp, rules: Rules) -> Flow[list[SearchItem]]:
     if op.query:
         page = {"query": op.query, "k": op.limit, "offset": op.offset}
         found = yield Call("search", {**page, "filter": where, "explain": rules.explain})
-    else:
-        found = yield from _newest(op, where)
+    else:  # what was stored last comes first
+        _check_whole("limit", op.limit, _MAX_PAGE_END)
+        _check_whole("offset", op.offset, _MAX_PAGE_END)
+        newest = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
+        found = (yield Call("fetch", newest))[op.offset :]
     if op.refresh_ttl:
         yield from _postpone_expiry(found)
     return [items.to_search_item(each, explain=rules.explain) for each in found]
-
-
-def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
-    """Without a query: what was stored last comes first."""
-    _check_whole("limit", op.limit, _MAX_PAGE_END)
-    _check_whole("offset", op.offset, _MAX_PAGE_END)
-    page = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
-    newest: list[Document] = yield Call("fetch", page)
-    return newest[op.offset :]
 
 
 def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:

@@ -14,7 +14,6 @@ from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 from twofold import CollectionSettings, ConfigError, HybridIndex, SearchConfig
 from twofold.flow import Closeable, MethodCaller, arun, closed_on_error, run
 from twofold.langgraph import items, operations
-from twofold.langgraph.operations import Rules, check_minutes
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -104,7 +103,7 @@ class QdrantStore(BaseStore, Closeable):
             self.index = opened
             self.ttl_config = _check_ttl_config(ttl)
             omit_expired = (ttl or {}).get("omit_expired", True)
-            self._rules = Rules(items.searched_fields(index), explain, omit_expired)
+            self._rules = operations.Rules(items.searched_fields(index), explain, omit_expired)
             self._calls = MethodCaller(opened)
             self._sweeper: threading.Thread | None = None
             self._stop_sweeping = threading.Event()
@@ -140,7 +139,7 @@ class QdrantStore(BaseStore, Closeable):
             raise ConfigError(
                 "this store is on an AsyncQdrantClient, which a thread can't use: await asweep_ttl() in a task of yours"
             )
-        check_minutes("sweep_interval_minutes", sweep_interval_minutes)
+        operations.check_minutes("sweep_interval_minutes", sweep_interval_minutes)
         if self._sweeper is None or not self._sweeper.is_alive():
             configured = (self.ttl_config or {}).get("sweep_interval_minutes")
             seconds = 60 * (sweep_interval_minutes or configured or _DEFAULT_SWEEP_INTERVAL_MINUTES)
@@ -171,7 +170,6 @@ class QdrantStore(BaseStore, Closeable):
         self.index.close()
 
     async def aclose(self) -> None:
-        """`close` without blocking the event loop."""
         await asyncio.to_thread(self.stop_ttl_sweeper)
         await self.index.aclose()
 
@@ -190,6 +188,6 @@ def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:
     unknown = set(ttl or {}) - _TTL_KEYS
     if unknown:
         raise ConfigError(f"ttl has {', '.join(sorted(unknown))}: it may have {', '.join(sorted(_TTL_KEYS))}")
-    check_minutes("default_ttl", (ttl or {}).get("default_ttl"))
-    check_minutes("sweep_interval_minutes", (ttl or {}).get("sweep_interval_minutes"))
+    operations.check_minutes("default_ttl", (ttl or {}).get("default_ttl"))
+    operations.check_minutes("sweep_interval_minutes", (ttl or {}).get("sweep_interval_minutes"))
     return ttl

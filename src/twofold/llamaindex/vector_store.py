@@ -169,7 +169,6 @@ class IndexEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
         return "IndexEmbedding"
 
     def _get_text_embedding(self, text: str) -> list[float]:
@@ -257,7 +256,6 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
         return "HybridVectorStore"
 
     @property
@@ -280,7 +278,6 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
         self._index.close()
 
     async def aclose(self) -> None:
-        """`close` without blocking the event loop."""
         await self._index.aclose()
 
     # --- storing -------------------------------------------------------------------------------
