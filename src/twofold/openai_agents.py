@@ -34,10 +34,4 @@ def _native(tool: neutral.Tool) -> FunctionTool:
     async def invoke(_: ToolContext[Any], arguments: str) -> str:
         return (await neutral.acall([tool], tool.name, arguments)).text
 
-    return FunctionTool(
-        name=tool.name,
-        description=tool.description,
-        params_json_schema=tool.strict_schema,
-        on_invoke_tool=invoke,
-        strict_json_schema=True,
-    )
+    return FunctionTool(tool.name, tool.description, tool.strict_schema, invoke, strict_json_schema=True)

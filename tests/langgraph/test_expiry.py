@@ -188,11 +188,13 @@ def test_what_has_expired_can_be_shown_until_it_is_swept(opened: Callable[..., S
     assert not any(seen(store))
 
 
-def test_the_sweeper_sweeps_by_itself_until_it_is_stopped(opened: Callable[..., Store]) -> None:
+def test_the_sweeper_sweeps_by_itself_until_it_is_stopped(
+    opened: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = opened().store
     assert isinstance(store, QdrantStore)
     swept = threading.Event()
-    sweep = store._sweeper._sweep
+    sweep = store.sweep_ttl
 
     def watched() -> int:
         number = sweep()
@@ -200,7 +202,7 @@ def test_the_sweeper_sweeps_by_itself_until_it_is_stopped(opened: Callable[..., 
             swept.set()
         return number
 
-    store._sweeper._sweep = watched
+    monkeypatch.setattr(store, "sweep_ttl", watched)
     store.put(("t",), "k", {"text": "rathole"}, ttl=1e-9)
     store.start_ttl_sweeper(1e-4)
     store.start_ttl_sweeper(1e-4)
@@ -212,7 +214,7 @@ def test_the_sweeper_sweeps_by_itself_until_it_is_stopped(opened: Callable[..., 
 
 
 def test_a_sweep_that_fails_is_logged_and_tried_again(
-    opened: Callable[..., Store], caplog: pytest.LogCaptureFixture
+    opened: Callable[..., Store], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened().store
     assert isinstance(store, QdrantStore)
@@ -225,7 +227,7 @@ def test_a_sweep_that_fails_is_logged_and_tried_again(
             again.set()
         raise RuntimeError("no disk")
 
-    store._sweeper._sweep = failing
+    monkeypatch.setattr(store, "sweep_ttl", failing)
     store.start_ttl_sweeper(1e-4)
     assert again.wait(60)
     store.stop_ttl_sweeper()

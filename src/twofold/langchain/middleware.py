@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from itertools import groupby
+from collections.abc import Awaitable, Callable, Sequence
 from operator import or_
 from typing import Annotated, Any
 
@@ -22,14 +18,12 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from twofold import ConfigError, FilterError, InvalidQuery, Memory, MemoryHit, Turn, TwofoldError, as_data
+from twofold import InvalidQuery, Memory, Turn, as_data
 from twofold.flow import Flow, Work, arun, run
 from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
-
-log = logging.getLogger("twofold")
-_CALLERS_MISTAKES = (ConfigError, FilterError, InvalidQuery)
-_TRUST = {"user": "user", "assistant": "agent"}
+from twofold.tools.actions import call_memory
+from twofold.tools.tool import tolerating_failure
 
 
 class RecallingState(AgentState[Any]):
@@ -47,6 +41,8 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
     """
 
     state_schema = RecallingState
+    name = "MemoryMiddleware"
+    """What tells it from others in the same agent."""
 
     def __init__(
         self,
@@ -72,16 +68,11 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         """
         super().__init__()
         self.tools = memory_tools(memory) if tools else []
+        self.name = name
         self._source = memory
-        self._name = name
         self._recall_arguments = {**recall, "k": k}
         self._remember_turns = remember_turns
         self._session = session
-
-    @property
-    def name(self) -> str:
-        """What tells it from others in the same agent."""
-        return self._name
 
     # --- recalling, once a run -----------------------------------------------------------------
 
@@ -95,8 +86,8 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
 
     def _recall(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """What the model is to be told; not what stands in the conversation anyway."""
-        recalled: Iterable[MemoryHit] = ()
-        with _tolerating_failure("recall"):
+        told = ""
+        with tolerating_failure("recall"):
             memory = yield from self._memory()
             # Before the model is paid for an answer that then can't be stored.
             if self._remember_turns and self._session_for(memory, runtime) is None:
@@ -104,11 +95,12 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
                     "remember_turns needs to know the session: give MemoryMiddleware(session=…), open the memory for "
                     'one, or run the agent with {"configurable": {"thread_id": …}}'
                 )
-            recall = {"query": _last_user_text(messages), **self._recall_arguments}
-            recalled = yield Work(partial(memory.recall, **recall), partial(memory.arecall, **recall))
-        said = {_text(message) for message in messages}
-        new = [hit for hit in recalled if hit.text.strip() not in said]
-        return {"twofold_recalled": {self.name: as_data(new) if new else ""}}
+            query = "\n".join(turn.text for turn in _last_turns(messages) if turn.speaker == "user")
+            recalled = yield from call_memory(memory.recall, memory.arecall, query, **self._recall_arguments)
+            said = {_text(message) for message in messages}
+            new = [hit for hit in recalled if hit.text.strip() not in said]
+            told = as_data(new) if new else ""
+        return {"twofold_recalled": {self.name: told}}
 
     # --- telling the model ---------------------------------------------------------------------
 
@@ -144,43 +136,30 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
         await arun(self._remember(state["messages"], runtime))
 
     def _remember(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> Flow[None]:
-        if not self._remember_turns:
+        turns = _last_turns(messages)
+        if not turns or not self._remember_turns:
             return
-        with _tolerating_failure("remember"):
+        with tolerating_failure("remember"):
             memory = yield from self._memory()
             session = self._session_for(memory, runtime)
-            for trust, turns in _new_turns(messages):
-                how: dict[str, Any] = {"session": session, "trust": trust}
-                yield Work(partial(memory.remember_turns, turns, **how), partial(memory.aremember_turns, turns, **how))
+            yield from call_memory(memory.remember_turns, memory.aremember_turns, turns, session=session)
 
     def _session_for(self, memory: Memory, runtime: Runtime[Any]) -> str | None:
-        return self._session or memory.session or _thread_id(runtime)
+        given = self._session or memory.session
+        if given:
+            return given
+        execution = getattr(runtime, "execution_info", None)  # older versions of LangGraph have none
+        thread = execution.thread_id if execution else get_config().get("configurable", {}).get("thread_id")
+        return None if thread is None else str(thread)
 
     # --- whose memory --------------------------------------------------------------------------
 
     def _memory(self) -> Flow[Memory]:
         source = self._source
         if isinstance(source, LazyMemory):
-            opened: Memory = yield Work(source.get, source.aget)
+            opened: Memory = yield Work(source.get)
             return opened
         return source if isinstance(source, Memory) else source()
-
-
-@contextmanager
-def _tolerating_failure(what: str) -> Iterator[None]:
-    """Memory is a help: an agent answers without it when it fails. What is wrong in our arguments stays an error."""
-    try:
-        yield
-    except _CALLERS_MISTAKES:
-        raise
-    except TwofoldError as error:
-        log.warning("the agent goes on without memory, which failed to %s: %s", what, error)
-
-
-def _thread_id(runtime: Runtime[Any]) -> str | None:
-    execution = getattr(runtime, "execution_info", None)  # older versions of LangGraph have none
-    thread = execution.thread_id if execution else get_config().get("configurable", {}).get("thread_id")
-    return None if thread is None else str(thread)
 
 
 def _text(message: AnyMessage) -> str:
@@ -198,17 +177,11 @@ def _last_turn_start(messages: Sequence[AnyMessage]) -> int:
     return start
 
 
-def _last_user_text(messages: Sequence[AnyMessage]) -> str:
-    """What the user has just said; empty, which recalls nothing, if that was nothing in words."""
-    said = [_text(message) for message in messages[_last_turn_start(messages) :] if isinstance(message, HumanMessage)]
-    return "\n".join(said).strip()
-
-
-def _new_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, list[Turn]]]:
-    """What was said since the user began to speak, with the trust it has. Talk with tools is left out."""
+def _last_turns(messages: Sequence[AnyMessage]) -> list[Turn]:
+    """What was said in words since the user began to speak. Talk with tools is left out."""
     turns: list[Turn] = []
     for message in messages[_last_turn_start(messages) :]:
         is_answer = isinstance(message, AIMessage) and not message.tool_calls
         if _text(message) and (is_answer or isinstance(message, HumanMessage)):
             turns.append(Turn(_text(message), "assistant" if is_answer else "user"))
-    return [(_TRUST[str(speaker)], list(group)) for speaker, group in groupby(turns, lambda turn: turn.speaker)]
+    return turns

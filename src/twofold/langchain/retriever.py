@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import Self, Unpack
 
 from twofold import HybridIndex, Memory
 from twofold import tools as neutral
 from twofold.langchain.vectorstore import to_documents
-from twofold.ranking.fusion import FusionLike, Strategy, resolve
+from twofold.ranking.fusion import Strategy, resolve
 
 MemorySource: TypeAlias = Memory | neutral.LazyMemory | Callable[[], Memory]
 """A memory, one that is opened at first use, or a function that says at each use whose memory it is now."""
@@ -40,7 +40,7 @@ class HybridRetriever(BaseRetriever):
     {"type": "note", "tags": "infra"}."""
     alpha: float | None = Field(default=None, ge=0, le=1)
     """From 0, words only, to 1, meaning only."""
-    fusion: Strategy | None = None
+    fusion: Annotated[Strategy | None, BeforeValidator(lambda given: None if given is None else resolve(given))] = None
     """The fusion strategy, by name or from `Fusion`."""
     min_score: float | None = None
     """Leave out documents below this final score."""
@@ -48,11 +48,6 @@ class HybridRetriever(BaseRetriever):
     """Add `score`, `explanation` and, for a memory, `memory` to the metadata; False leaves it as it was stored."""
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since`, `min_trust` …."""
-
-    @field_validator("fusion", mode="before")
-    @classmethod
-    def _resolve_fusion(cls, value: FusionLike | None) -> Strategy | None:
-        return None if value is None else resolve(value)
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
     Location = str | Path | QdrantClient | AsyncQdrantClient
+
+Scored: TypeAlias = list[tuple[Document, float]]
 
 
 class IndexEmbeddings(Embeddings):
@@ -54,15 +56,12 @@ def to_document(stored: Hit | StoredDocument) -> Document:
 
 def to_documents(result: SearchResult, *, explain: bool = False) -> list[Document]:
     """The hits of a search; with `explain`, each with its score and why it is there beside its own metadata."""
-    return [_explained(hit, result) if explain else to_document(hit) for hit in result]
-
-
-def _explained(hit: Hit, result: SearchResult) -> Document:
-    document = to_document(hit)
-    if "explanation" not in document.metadata:  # which marks what a search added, when a document is written back
-        for name, value in hit.as_metadata(result).items():
-            document.metadata.setdefault(name, value)  # the user's own goes first
-    return document
+    documents = [to_document(hit) for hit in result]
+    for hit, document in zip(result if explain else (), documents, strict=False):
+        own = document.metadata
+        if "explanation" not in own:  # which marks what a search added, when a document is written back
+            document.metadata = {**own, **hit.as_metadata(result), **own}  # the user's own goes first
+    return documents
 
 
 def _as_columns(documents: Sequence[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,24 +237,18 @@ class HybridVectorStore(VectorStore):
         """`similarity_search` without blocking the event loop."""
         return to_documents(await self.index.asearch(query, k, **kwargs))
 
-    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """The same, each with its final score: higher is better."""
         return [(to_document(hit), hit.score) for hit in self.index.search(query, k, **kwargs)]
 
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """`similarity_search_with_score` without blocking the event loop."""
         return [(to_document(hit), hit.score) for hit in await self.index.asearch(query, k, **kwargs)]
 
-    def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
+    def _similarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         return [(to_document(hit), hit.relevance) for hit in self.index.search(query, k, **kwargs)]
 
-    async def _asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
+    async def _asimilarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         return [(to_document(hit), hit.relevance) for hit in await self.index.asearch(query, k, **kwargs)]
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:

@@ -22,15 +22,8 @@ from datetime import date, datetime, timedelta, timezone
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
-from langgraph.store.base import (
-    IndexConfig,
-    InvalidNamespaceError,
-    Item,
-    PutOp,
-    SearchItem,
-    ensure_embeddings,
-    get_text_at_path,
-)
+from langgraph.store.base import IndexConfig, InvalidNamespaceError, Item, PutOp, SearchItem
+from langgraph.store.base.embed import ensure_embeddings, get_text_at_path
 
 from twofold.documents import Document, as_moment, check, iso, without_numpy
 from twofold.encoders.models import resolve_dense
@@ -176,10 +169,7 @@ def _fields(value: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, 
 
 
 def _fact(kind: str, path: Path, *value: Any) -> str:
-    """A text for "path has a value", "path is this value" or "path is an object".
-
-    A long one is shortened by a hash: no fact begins with a # otherwise.
-    """
+    """A text for "path has a value", "path is this value" or "path is an object"; # and a hash if it is long."""
     text = _canonical_text([kind, path, *value])
     return text if len(text) <= _MAX_FACT_LENGTH else f"#{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -296,13 +286,8 @@ def to_search_item(found: Document | Hit, *, explain: bool) -> SearchItem:
     return to_item(found, SearchItem, score=found.score)
 
 
-def not_expired(moment: datetime) -> Node:
-    """The condition for what may still be shown."""
-    return Not(Between(EXPIRES, lte=moment))
-
-
 def has_expired(document: Document, moment: datetime) -> bool:
-    """The same for a document that was fetched by its id."""
+    """It may not be shown any more."""
     expires = document.metadata.get(EXPIRES)
     return expires is not None and datetime.fromisoformat(expires) <= moment
 

@@ -14,7 +14,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, 
 
 from twofold.documents import Document, iso
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery
-from twofold.filters import All, Between, Node, leaves
+from twofold.filters import All, Between, Node, Not, leaves
 from twofold.flow import Call, Flow
 from twofold.langgraph import items
 from twofold.results import Hit
@@ -38,7 +38,7 @@ class Rules:
 
     def visible(self) -> list[Node]:
         """The conditions for what may be shown."""
-        return [items.not_expired(items.utc_now())] if self.omit_expired else []
+        return [Not(Between(items.EXPIRES, lte=items.utc_now()))] if self.omit_expired else []
 
 
 # --- checking ------------------------------------------------------------------------------------
@@ -49,7 +49,10 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
     checked = list(ops)
     for op in checked:
         if isinstance(op, PutOp) and op.value is not None:
-            _check_put(op)
+            items.check_namespace(op.namespace)
+            check_minutes("ttl", op.ttl)
+            if not isinstance(op.value, Mapping):
+                raise InvalidDocument(f"a value is a mapping, got {type(op.value).__name__}: wrap it, as {{'text': …}}")
         elif isinstance(op, (GetOp, PutOp)):
             items.check_labels(op.namespace)
         elif isinstance(op, SearchOp):
@@ -61,13 +64,6 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
             kind = type(op).__name__
             raise InvalidQuery(f"a batch has get, put, search and list operations of LangGraph, got {kind}")
     return checked
-
-
-def _check_put(op: PutOp) -> None:
-    items.check_namespace(op.namespace)
-    check_minutes("ttl", op.ttl)
-    if not isinstance(op.value, Mapping):
-        raise InvalidDocument(f"a value is a mapping, got {type(op.value).__name__}: wrap it, as {{'text': …}}")
 
 
 def check_minutes(name: str, value: object) -> None:
@@ -88,11 +84,11 @@ def _check_whole(name: str, value: object, largest: int | None = None) -> None:
 def carry_out(ops: Sequence[Op], rules: Rules) -> Flow[list[Result]]:
     """Carry out a batch. Reads see what was there before it; of several puts of one item the last counts."""
     results: list[Result] = [None] * len(ops)
-    gets = {position: op for position, op in enumerate(ops) if isinstance(op, GetOp)}
-    for position, item in (yield from _get(gets, rules)).items():
-        results[position] = item
+    found = yield from _get([op for op in ops if isinstance(op, GetOp)], rules)
     for position, op in enumerate(ops):
-        if isinstance(op, SearchOp):
+        if isinstance(op, GetOp):
+            results[position] = found.get(items.item_id(op.namespace, op.key))
+        elif isinstance(op, SearchOp):
             results[position] = yield from _search(op, rules)
         elif isinstance(op, ListNamespacesOp):
             results[position] = yield from _list_namespaces(op, rules)
@@ -105,23 +101,21 @@ def carry_out(ops: Sequence[Op], rules: Rules) -> Flow[list[Result]]:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def _get(ops: Mapping[int, GetOp], rules: Rules) -> Flow[dict[int, Item]]:
-    """Items by namespace and key, for each position of the batch that asks for one that is there."""
-    documents = yield from _stored(list(ops.values()))
-    moment = items.utc_now()
-    visible: dict[int, Document] = {}
-    for position, op in ops.items():
-        document = documents.get(items.item_id(op.namespace, op.key))
-        if document is not None and not (rules.omit_expired and items.has_expired(document, moment)):
-            visible[position] = document
-    yield from _postpone_expiry([document for position, document in visible.items() if ops[position].refresh_ttl])
-    return {position: items.to_item(document, Item) for position, document in visible.items()}
+def _get(ops: Sequence[GetOp], rules: Rules) -> Flow[dict[str, Item]]:
+    """The items that are there, by id."""
+    documents = yield from _stored(ops)
+    if rules.omit_expired:
+        moment = items.utc_now()
+        documents = {each: found for each, found in documents.items() if not items.has_expired(found, moment)}
+    refreshed = {items.item_id(op.namespace, op.key) for op in ops if op.refresh_ttl}
+    yield from _postpone_expiry(found for identity, found in documents.items() if identity in refreshed)
+    return {identity: items.to_item(found, Item) for identity, found in documents.items()}
 
 
 def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
     """The documents of the items that these operations name, by id; those that aren't there are left out."""
     ids = list(dict.fromkeys(items.item_id(op.namespace, op.key) for op in ops))
-    documents: list[Document | None] = (yield Call("get", {"ids": ids})) if ids else []
+    documents: list[Document | None] = yield Call("get", {"ids": ids})
     return {identity: document for identity, document in zip(ids, documents, strict=True) if document is not None}
 
 
@@ -135,29 +129,18 @@ def _search(op: SearchOp, rules: Rules) -> Flow[list[SearchItem]]:
     if op.query:
         page = {"query": op.query, "k": op.limit, "offset": op.offset}
         found = yield Call("search", {**page, "filter": where, "explain": rules.explain})
-    else:
-        found = yield from _newest(op, where)
+    else:  # what was stored last comes first
+        _check_whole("limit", op.limit, _MAX_PAGE_END)
+        _check_whole("offset", op.offset, _MAX_PAGE_END)
+        newest = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
+        found = (yield Call("fetch", newest))[op.offset :]
     if op.refresh_ttl:
         yield from _postpone_expiry(found)
     return [items.to_search_item(each, explain=rules.explain) for each in found]
 
 
-def _newest(op: SearchOp, where: Node) -> Flow[list[Document]]:
-    """Without a query: what was stored last comes first."""
-    _check_whole("limit", op.limit, _MAX_PAGE_END)
-    _check_whole("offset", op.offset, _MAX_PAGE_END)
-    if not op.limit:
-        return []
-    page = {"filter": where, "limit": op.offset + op.limit, "newest_first": items.UPDATED}
-    newest: list[Document] = yield Call("fetch", page)
-    return newest[op.offset :]
-
-
 def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
-    """Items that were read live on for their time.
-
-    One that was put anew meanwhile with another time to live, or has expired meanwhile, is left alone.
-    """
+    """Items that were read live on for their time, unless they were put anew with another one or have expired."""
     ids_by_ttl: dict[float, dict[str, None]] = {}
     for each in read:
         minutes = each.metadata.get(items.TTL)
@@ -195,10 +178,7 @@ def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
 
 
 def _put(ops: Sequence[PutOp], rules: Rules) -> Flow[None]:
-    """Store and delete. What can't be stored is found out before anything is written.
-
-    Items that are there already keep the date of their creation.
-    """
+    """Store, which leaves the date of creation as it is, and delete. What can't be stored fails before any write."""
     stored = [op for op in ops if op.value is not None]
     before = yield from _stored(stored)
     moment = items.utc_now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 from twofold import CollectionSettings, ConfigError, HybridIndex, SearchConfig
 from twofold.flow import Closeable, MethodCaller, arun, closed_on_error, run
 from twofold.langgraph import items, operations
-from twofold.langgraph.operations import Rules, check_minutes
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -104,9 +103,10 @@ class QdrantStore(BaseStore, Closeable):
             self.index = opened
             self.ttl_config = _check_ttl_config(ttl)
             omit_expired = (ttl or {}).get("omit_expired", True)
-            self._rules = Rules(items.searched_fields(index), explain, omit_expired)
+            self._rules = operations.Rules(items.searched_fields(index), explain, omit_expired)
             self._calls = MethodCaller(opened)
-            self._sweeper = Sweeper(self.sweep_ttl)
+            self._sweeper: threading.Thread | None = None
+            self._stop_sweeping = threading.Event()
             if opened.dense_dim is not None:
                 items.check_dims(index, opened.dense_dim)
 
@@ -139,23 +139,38 @@ class QdrantStore(BaseStore, Closeable):
             raise ConfigError(
                 "this store is on an AsyncQdrantClient, which a thread can't use: await asweep_ttl() in a task of yours"
             )
-        check_minutes("sweep_interval_minutes", sweep_interval_minutes)
-        self._sweeper.start(sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes"))
+        operations.check_minutes("sweep_interval_minutes", sweep_interval_minutes)
+        if self._sweeper is None or not self._sweeper.is_alive():
+            configured = (self.ttl_config or {}).get("sweep_interval_minutes")
+            seconds = 60 * (sweep_interval_minutes or configured or _DEFAULT_SWEEP_INTERVAL_MINUTES)
+            self._stop_sweeping.clear()
+            self._sweeper = threading.Thread(target=self._sweep, args=(seconds,), name="twofold-sweeper", daemon=True)
+            self._sweeper.start()
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
         """Stop the thread; says whether it has ended within `timeout` seconds."""
-        return self._sweeper.stop(timeout)
+        self._stop_sweeping.set()
+        if self._sweeper is None or self._sweeper is threading.current_thread():
+            return True
+        self._sweeper.join(timeout)
+        return not self._sweeper.is_alive()
+
+    def _sweep(self, interval_seconds: float) -> None:
+        while not self._stop_sweeping.wait(interval_seconds):
+            try:
+                self.sweep_ttl()
+            except Exception as error:  # the next round may fare better; who reads is not shown what has expired
+                log.warning("expired items could not be deleted: %s", error)
 
     # --- closing -------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Stop sweeping and let go of the engine. A client that you brought stays open; closing twice is fine."""
-        self._sweeper.stop(None)
+        self.stop_ttl_sweeper()
         self.index.close()
 
     async def aclose(self) -> None:
-        """`close` without blocking the event loop."""
-        await asyncio.to_thread(self._sweeper.stop, None)
+        await asyncio.to_thread(self.stop_ttl_sweeper)
         await self.index.aclose()
 
     def __repr__(self) -> str:
@@ -173,38 +188,6 @@ def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:
     unknown = set(ttl or {}) - _TTL_KEYS
     if unknown:
         raise ConfigError(f"ttl has {', '.join(sorted(unknown))}: it may have {', '.join(sorted(_TTL_KEYS))}")
-    check_minutes("default_ttl", (ttl or {}).get("default_ttl"))
-    check_minutes("sweep_interval_minutes", (ttl or {}).get("sweep_interval_minutes"))
+    operations.check_minutes("default_ttl", (ttl or {}).get("default_ttl"))
+    operations.check_minutes("sweep_interval_minutes", (ttl or {}).get("sweep_interval_minutes"))
     return ttl
-
-
-class Sweeper:
-    """A thread that sweeps from time to time."""
-
-    def __init__(self, sweep: Callable[[], int]) -> None:
-        self._sweep = sweep
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, minutes: float | None) -> None:
-        """Begin; does nothing if it is running."""
-        if self._thread is None or not self._thread.is_alive():
-            self._stop.clear()
-            seconds = 60 * (_DEFAULT_SWEEP_INTERVAL_MINUTES if minutes is None else minutes)
-            self._thread = threading.Thread(target=self._run, args=(seconds,), name="twofold-sweeper", daemon=True)
-            self._thread.start()
-
-    def stop(self, timeout: float | None) -> bool:
-        """End; says whether the thread has come to its end within `timeout` seconds."""
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-            return not self._thread.is_alive()
-        return True
-
-    def _run(self, seconds: float) -> None:
-        while not self._stop.wait(seconds):
-            try:
-                self._sweep()
-            except Exception as error:  # the next round may fare better; who reads is not shown what has expired
-                log.warning("expired items could not be deleted: %s", error)

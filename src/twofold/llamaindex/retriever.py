@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -17,14 +16,14 @@ from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.vector_stores import MetadataFilters
 from typing_extensions import Unpack
 
-from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, TwofoldError, as_data
+from twofold import ConfigError, HybridIndex, Memory, SearchResult, Turn, as_data
 from twofold import tools as neutral
 from twofold.llamaindex.vector_store import to_filter, to_scored_nodes
 from twofold.ranking.fusion import FusionLike
+from twofold.tools.tool import tolerating_failure
 
-log = logging.getLogger("twofold")
-_TRUST = {MessageRole.USER: "user", MessageRole.ASSISTANT: "agent"}
-"""Who speaks, and how far that is trusted. Other messages (the system's, those of tools) are not remembered."""
+_REMEMBERED_ROLES = (MessageRole.USER, MessageRole.ASSISTANT)
+"""Other messages (the system's, those of tools) are not remembered."""
 
 
 class HybridRetriever(BaseRetriever):
@@ -109,14 +108,8 @@ def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.
 
 
 def _to_llamaindex(tool: neutral.Tool) -> FunctionTool:
-    def run(**arguments: Any) -> neutral.ToolResult:
-        return tool.call(arguments)
-
-    async def arun(**arguments: Any) -> neutral.ToolResult:
-        return await tool.acall(arguments)
-
     metadata = ToolMetadata(name=tool.name, description=tool.description, fn_schema=tool.arguments)
-    return MemoryTool(fn=run, async_fn=arun, metadata=metadata)
+    return MemoryTool(fn=tool.run, async_fn=tool.arun, metadata=metadata)
 
 
 def _with_plain_values(output: ToolOutput) -> ToolOutput:
@@ -144,43 +137,26 @@ class HybridMemoryBlock(BaseMemoryBlock[str]):
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         spoken = [text for message in messages or () if (text := _said(message))]
-        query = "\n".join(spoken[-self.window :])
-        if not query:
-            return ""
-        try:
+        with tolerating_failure("recall"):
+            query = "\n".join(spoken[-self.window :])
             recalled = await self.memory.arecall(query, self.similarity_top_k, min_score=self.min_score)
-        except TwofoldError as error:
-            if isinstance(error, ValueError):  # what is wrong in our arguments stays an error
-                raise
-            log.warning("the agent goes on without memory, which failed to recall: %s", error)
-            return ""
-        return as_data(recalled) if len(recalled) else ""
+            return as_data(recalled) if len(recalled) else ""
+        return ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        for (session, trust), turns in _turns(messages, self.memory.session, self.session):
-            await self.memory.aremember_turns(turns, session=session, trust=trust)
+        for session, spoken in groupby(filter(_said, messages), key=self._session_of):
+            turns = [Turn(_said(message), message.role.value) for message in spoken]
+            await self.memory.aremember_turns(turns, session=session)
+
+    def _session_of(self, message: ChatMessage) -> str:
+        """A memory that was opened for one session stores in no other."""
+        session = self.memory.session or message.additional_kwargs.get("session_id") or self.session
+        if not session:
+            advice = 'aput(…, session_id="…"), or HybridMemoryBlock(session="…")'
+            raise ConfigError(f"messages belong to a session: {advice}")
+        return str(session)
 
 
 def _said(message: ChatMessage) -> str:
     """What a person or the assistant said; empty for anything else, and for a message without text."""
-    return (message.content or "").strip() if message.role in _TRUST else ""
-
-
-def _turns(
-    messages: Sequence[ChatMessage], memory_session: str | None, block_session: str | None
-) -> Iterator[tuple[tuple[str, str], list[Turn]]]:
-    """Turns in their order, as far as they have the same session and the same trust.
-
-    A memory that was opened for one session stores in no other.
-    """
-
-    def session_and_trust(message: ChatMessage) -> tuple[str, str]:
-        session = memory_session or message.additional_kwargs.get("session_id") or block_session
-        if not session:
-            advice = 'aput(…, session_id="…"), or HybridMemoryBlock(session="…")'
-            raise ConfigError(f"messages belong to a session: {advice}")
-        return str(session), _TRUST[message.role]
-
-    spoken = [message for message in messages if _said(message)]
-    for key, group in groupby(spoken, key=session_and_trust):
-        yield key, [Turn(_said(message), message.role.value) for message in group]
+    return (message.content or "").strip() if message.role in _REMEMBERED_ROLES else ""

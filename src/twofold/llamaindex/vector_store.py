@@ -13,33 +13,15 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
-from llama_index.core.vector_stores import (
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryResult,
-)
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from twofold import (
-    CollectionSettings,
-    ConfigError,
-    Document,
-    EncoderError,
-    FilterError,
-    Hit,
-    HybridIndex,
-    InvalidDocument,
-    InvalidQuery,
-    SearchConfig,
-    SearchResult,
-)
+from twofold import CollectionSettings, Document, Hit, HybridIndex, SearchConfig, SearchResult
 from twofold.documents import check
 from twofold.encoders.base import DenseEncoder, check_dense
+from twofold.errors import ConfigError, EncoderError, FilterError, InvalidDocument, InvalidQuery
 from twofold.flow import Call, Closeable, Flow, MethodCaller, arun, run
 from twofold.memory import added_by_search
 
@@ -187,7 +169,6 @@ class IndexEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
         return "IndexEmbedding"
 
     def _get_text_embedding(self, text: str) -> list[float]:
@@ -275,7 +256,6 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
         return "HybridVectorStore"
 
     @property
@@ -298,7 +278,6 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
         self._index.close()
 
     async def aclose(self) -> None:
-        """`close` without blocking the event loop."""
         await self._index.aclose()
 
     # --- storing -------------------------------------------------------------------------------
@@ -386,26 +365,22 @@ def _model(embed_model: Any, dims: int | None) -> Any:
 
 def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
     """Store nodes and give their ids. All are checked before the first is written; of several with one id the last."""
-    records = list(check([_to_document(node) for node in nodes]))
+    ids = [record.id for record in check([_to_document(node) for node in nodes])]
     for node in nodes:
         _check_vector(index, node)
-    last = list({record.id: place for place, record in enumerate(records)}.values())
+    last = list(dict(zip(ids, nodes, strict=True)).values())
     for start in range(0, len(last), _NODES_PER_BATCH):
-        some = [nodes[place] for place in last[start : start + _NODES_PER_BATCH]]
-        texts = {
-            place: text
-            for place, node in enumerate(some)
-            if node.embedding is None and (text := node.get_content(metadata_mode=MetadataMode.EMBED)).strip()
-        }
-        made = (yield Call("embed", {"texts": list(texts.values())})) if texts else []
-        vectors = {**{place: node.embedding for place, node in enumerate(some)}, **dict(zip(texts, made, strict=True))}
+        some = last[start : start + _NODES_PER_BATCH]
+        texts = ["" if node.embedding is not None else node.get_content(MetadataMode.EMBED) for node in some]
+        made = iter((yield Call("embed", {"texts": [text for text in texts if text.strip()]})))
+        vectors = [next(made) if text.strip() else node.embedding for node, text in zip(some, texts, strict=True)]
         try:
-            yield Call("add", {"documents": [_to_document(node) for node in some], "vectors": list(vectors.values())})
+            yield Call("add", {"documents": [_to_document(node) for node in some], "vectors": vectors})
         except InvalidDocument as error:
             if error.position is not None:  # only now the store of an async client tells how long vectors are
                 _check_vector(index, some[error.position])
             raise
-    return [record.id for record in records]
+    return ids
 
 
 def _check_vector(index: HybridIndex, node: BaseNode) -> None:

@@ -23,14 +23,7 @@ _LOCAL_HOSTS = ("127.0.0.1", "127.0.0.1:*", "localhost", "localhost:*", "[::1]",
 
 
 def serve_http(server: Server[Any], *, host: str = "127.0.0.1", port: int = 8765, token: str | None = None) -> None:
-    """Serve until interrupted, at `http://host:port/mcp`.
-
-    Args:
-        server: What `create_server` gave.
-        host: The address to listen on. One that others can reach needs a token.
-        port: The port to listen on.
-        token: What clients must send, as `Authorization: Bearer …`.
-    """
+    """Serve until interrupted, at `http://host:port/mcp`. `server`, `host` and `token` are as for `http_app`."""
     import uvicorn
 
     uvicorn.run(http_app(server, host=host, token=token), host=host, port=port, log_level="warning")

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from twofold import flow
-from twofold.errors import ConfigError, IndexClosed, TwofoldError
+from twofold.errors import ConfigError, FilterError, IndexClosed, InvalidQuery, TwofoldError
 from twofold.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -47,10 +48,6 @@ class ToolResult:
 
     def __str__(self) -> str:
         return self.text
-
-
-Action: TypeAlias = Callable[["Memory", Any, str], flow.Flow[ToolResult]]
-"""What a tool does with a memory: from checked arguments, and the trust of what is stored, to an answer."""
 
 
 class LazyMemory:
@@ -100,7 +97,8 @@ class Tool:
     output: type[BaseModel]
     """The model of `ToolResult.data`."""
     memory: Memory | LazyMemory
-    action: Action
+    action: Callable[[Memory, Any, str], flow.Flow[ToolResult]]
+    """What it does with the memory: from checked arguments, and the trust of what is stored, to an answer."""
     trust: str = "agent"
     """The trust of what it stores."""
     read_only: bool = False
@@ -145,7 +143,7 @@ class Tool:
     def steps(self, arguments: Mapping[str, Any]) -> flow.Flow[ToolResult]:
         """What `call` and `acall` do. The memory is opened last: a call with wrong arguments needs none."""
         try:
-            cleaned, replaced = _clean(arguments)
+            cleaned = _clean(arguments)
             checked = self.arguments.model_validate(cleaned)
             memory = (yield flow.Work(self.memory.get)) if isinstance(self.memory, LazyMemory) else self.memory
             result = yield from self.action(memory, checked, self.trust)
@@ -159,9 +157,9 @@ class Tool:
                 f"{self.name} failed for a reason of its own ({type(error).__name__}: {error}). Other arguments won't "
                 "help: go on without it, and tell the user."
             )
-        note = "\nHalf characters in the arguments were replaced by \ufffd." if replaced else ""
+        note = "\nHalf characters in the arguments were replaced by \ufffd." if cleaned != arguments else ""
         # What is stored may hold lone surrogates as well: an answer must be fit to be sent anywhere.
-        return ToolResult(replace_surrogates(result.text + note), _clean(result.data)[0])
+        return ToolResult(replace_surrogates(result.text + note), _clean(result.data))
 
     def explain(self, error: ValidationError) -> str:
         """Everything that is wrong with arguments, and which ones the tool takes, for the model to correct itself."""
@@ -170,6 +168,18 @@ class Tool:
         required = self.schema.get("required", ())
         takes = ", ".join(name if name in required else f"{name} (optional)" for name in names)
         return f"{self.name}: {'; '.join(mistakes)}. Call it again with {takes}."
+
+
+@contextmanager
+def tolerating_failure(what: str) -> Iterator[None]:
+    """Memory is a help: an agent answers without it when it fails. What is wrong in our arguments stays an error."""
+    try:
+        yield
+    except (ConfigError, FilterError, InvalidQuery):
+        raise
+    except TwofoldError as error:
+        message = "the agent goes on without memory, which failed to %s: %s"
+        logging.getLogger("twofold").warning(message, what, error)
 
 
 def failure(text: str) -> ToolResult:
@@ -195,18 +205,16 @@ def _quote(value: Any) -> str:
     return quoted if len(quoted) <= MAX_QUOTED_CHARACTERS else f"{quoted[:MAX_QUOTED_CHARACTERS]}…"
 
 
-def _clean(value: Any) -> tuple[Any, bool]:
-    """A JSON value with U+FFFD in place of every lone surrogate, which no UTF-8 can hold, and whether there was one."""
+def _clean(value: Any) -> Any:
+    """A JSON value with U+FFFD in place of every lone surrogate, which no UTF-8 can hold."""
     if isinstance(value, str):
-        cleaned = replace_surrogates(value)
-        return cleaned, cleaned != value
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        pairs = [(_clean(key), _clean(each)) for key, each in value.items()]
-        return {key: each for (key, _), (each, _) in pairs}, any(key[1] or each[1] for key, each in pairs)
+        return {_clean(key): _clean(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        parts = [_clean(each) for each in value]
-        return [each for each, _ in parts], any(replaced for _, replaced in parts)
-    return value, False
+        cleaned = [_clean(each) for each in value]
+        return tuple(cleaned) if isinstance(value, tuple) else cleaned
+    return value
 
 
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
