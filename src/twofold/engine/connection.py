@@ -33,9 +33,6 @@ class Capabilities:
     """A server, whose version must be asked for."""
     indexes: bool
     """Has payload indexes and an HNSW graph; otherwise every search is exact."""
-    threads: bool
-    """May be used by several threads at once."""
-
     optimizes: bool = False
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
     shared: bool = False
@@ -62,7 +59,6 @@ class Connection(SimpleCaller):
         self.closed = False
 
     async def acall(self, call: Call) -> Any:
-        """Send a request without blocking the event loop: from a thread, where it can't be awaited."""
         return await asyncio.to_thread(self.call, call)
 
     def close(self) -> None:
@@ -70,12 +66,11 @@ class Connection(SimpleCaller):
         self.closed = True
 
     async def aclose(self) -> None:
-        """Let go of what this connection opened, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
-    def closed_error(self) -> IndexClosed:
-        """What to raise for a call on a closed connection."""
-        return IndexClosed(f"the index on {self.location} is closed: open it again")
+    def check_open(self) -> None:
+        if self.closed:
+            raise IndexClosed(f"the index on {self.location} is closed: open it again")
 
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
@@ -86,9 +81,8 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
             raise ConfigError(f"{', '.join(given)} can't be set on a client that is already there: leave it out")
         from twofold.engine import client
 
-        if isinstance(location, AsyncQdrantClient):
-            return client.AsyncConnection(location)
-        return client.SyncConnection(location)
+        awaited = isinstance(location, AsyncQdrantClient)
+        return client.AsyncConnection(location) if awaited else client.SyncConnection(location)
     if not isinstance(location, (str, Path)) or not str(location).strip():
         raise ConfigError(
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"

@@ -29,7 +29,7 @@ RECORD_KEY = "twofold"
 FORMAT = 1
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(\[\])?")
-_INDEX_KINDS = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid")
+_INDEX_KINDS = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid", "tenant")
 _TENANT_INDEX = {"type": "keyword", "is_tenant": True}
 _TEXT_INDEX = {"type": "text", "tokenizer": "word", "lowercase": True}
 
@@ -221,8 +221,7 @@ def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
     """Payload indexes of a new collection, by payload key: the name of a kind, or the parameters of an index."""
     indexes: dict[str, Any] = {TEXT_KEY: _TEXT_INDEX} if settings.text_index else {}
     for field, kind in settings.payload_indexes.items():
-        if kind not in _INDEX_KINDS and kind != "tenant":
-            known = ", ".join([*_INDEX_KINDS, "tenant"])
-            raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {known}")
+        if kind not in _INDEX_KINDS:
+            raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {', '.join(_INDEX_KINDS)}")
         indexes[metadata_key(field)] = _TENANT_INDEX if kind == "tenant" else kind
     return indexes

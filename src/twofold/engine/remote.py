@@ -39,8 +39,7 @@ MAX_ATTEMPTS = 7
 class RemoteConnection(Connection):
     """One blocking client, and one async client for each event loop that asks.
 
-    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would
-    find it closed.
+    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would find it closed.
     """
 
     def __init__(self, url: str, timeout: float, options: dict[str, Any]) -> None:
@@ -54,7 +53,6 @@ class RemoteConnection(Connection):
         self._lock = Lock()
 
     def begin(self) -> Caller:
-        """A caller with a deadline of its own."""
         return _Deadlined(self, self._timeout)
 
     def client(self) -> QdrantClient:
@@ -72,13 +70,11 @@ class RemoteConnection(Connection):
         return self._by_loop[loop]
 
     def close(self) -> None:
-        """Close the blocking client."""
         if not self.closed and self._sync is not None:
             self._sync.close()
         super().close()
 
     async def aclose(self) -> None:
-        """Close the client of this event loop, and the blocking one."""
         client = self._by_loop.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -100,8 +96,7 @@ class _Deadlined:
         self._deadline += seconds
 
     def call(self, call: Call) -> Any:
-        if self._connection.closed:
-            raise self._connection.closed_error()
+        self._connection.check_open()
         attempts = Attempts(call.verb, self._connection.location, self._deadline)
         with translated(call.verb, self._connection.location):
             client = self._connection.client()
@@ -114,8 +109,7 @@ class _Deadlined:
                     time.sleep(attempts.pause_after(error))
 
     async def acall(self, call: Call) -> Any:
-        if self._connection.closed:
-            raise self._connection.closed_error()
+        self._connection.check_open()
         attempts = Attempts(call.verb, self._connection.location, self._deadline)
         with translated(call.verb, self._connection.location):
             client = self._connection.async_client()

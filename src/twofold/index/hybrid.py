@@ -602,7 +602,7 @@ class HybridIndex(Closeable):
     def _prepare(self) -> Searcher:
         """Create or check the collection, once."""
         with self._opening:
-            self._check_open()
+            self._connection.check_open()
             if self._searcher is None:
                 flow = prepare(self._wish, self._connection.capabilities)
                 self._searcher = Searcher(run(flow, self._connection), self._cache_size)
@@ -610,15 +610,11 @@ class HybridIndex(Closeable):
 
     async def _aprepare(self) -> Searcher:
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
-        self._check_open()
+        self._connection.check_open()
         if self._searcher is None:
             flow = prepare(self._wish, self._connection.capabilities)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
-
-    def _check_open(self) -> None:
-        if self._connection.closed:
-            raise self._connection.closed_error()
 
 
 def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from twofold.documents import point_id
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, ScoredPoint, Stored, from_point
-from twofold.engine.requests import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
+from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, HasPoint, Node, TextContains
 from twofold.flow import Flow, Work
@@ -211,7 +211,7 @@ class Searcher:
             most = min(depth, limit) if alone else depth
             return [self.leg_request(query, leg, depth, limit=most, payload=True) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
-        payload = PayloadWithout(query.hidden_fields) if query.hidden_fields else True
+        payload = query.hidden_fields or True
         fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload, with_dense=plan.brings_vectors)
         return [fused, *legs] if query.explain else [fused]
 
