@@ -81,8 +81,9 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
             raise ConfigError(f"{', '.join(given)} can't be set on a client that is already there: leave it out")
         from twofold.engine import client
 
-        awaited = isinstance(location, AsyncQdrantClient)
-        return client.AsyncConnection(location) if awaited else client.SyncConnection(location)
+        if isinstance(location, AsyncQdrantClient):
+            return client.AsyncConnection(location)
+        return client.SyncConnection(location)
     if not isinstance(location, (str, Path)) or not str(location).strip():
         raise ConfigError(
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"

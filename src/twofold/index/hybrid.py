@@ -361,10 +361,8 @@ class HybridIndex(Closeable):
             vector: What to look for, made with the model of the index.
             k, offset, filter, depth, min_score, min_semantic, explain: As for `search`.
         """
-        checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
-                              vector=_given(vector), depth=depth, min_score=min_score,
-                              min_semantic=min_semantic)  # fmt: skip
-        return self.perform(lambda s: s.search(checked)).result
+        return self.search("", k, offset=offset, filter=filter, alpha=1.0, depth=depth, min_score=min_score,
+                           min_semantic=min_semantic, vector=_given(vector), explain=explain)  # fmt: skip
 
     async def asearch_by_vector(
         self,
@@ -379,10 +377,8 @@ class HybridIndex(Closeable):
         explain: bool = False,
     ) -> SearchResult:
         """`search_by_vector` without blocking the event loop."""
-        checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
-                              vector=_given(vector), depth=depth, min_score=min_score,
-                              min_semantic=min_semantic)  # fmt: skip
-        return (await self.aperform(lambda s: s.search(checked))).result
+        return await self.asearch("", k, offset=offset, filter=filter, alpha=1.0, depth=depth, min_score=min_score,
+                                  min_semantic=min_semantic, vector=_given(vector), explain=explain)  # fmt: skip
 
     def search_diverse(
         self,
@@ -409,7 +405,7 @@ class HybridIndex(Closeable):
         Returns:
             The hits in the order in which they were chosen; their scores are those of `search`.
         """
-        text, vector = _text_or_vector(query)
+        text, vector = (query, None) if isinstance(query, str) else ("", _given(query))
         checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
                               alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
         return self.perform(lambda s: search_diverse(s, checked, candidates, diversity))
@@ -429,7 +425,7 @@ class HybridIndex(Closeable):
         explain: bool = False,
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
-        text, vector = _text_or_vector(query)
+        text, vector = (query, None) if isinstance(query, str) else ("", _given(query))
         checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
                               alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
         return await self.aperform(lambda s: search_diverse(s, checked, candidates, diversity))
@@ -615,10 +611,6 @@ class HybridIndex(Closeable):
             flow = prepare(self._wish, self._connection.capabilities)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
-
-
-def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:
-    return (query, None) if isinstance(query, str) else ("", _given(query))
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:
