@@ -46,9 +46,9 @@ class EdgeConnection(Connection):
         try:
             store = open_store(folder, checked)
         except EmbeddedError as error:
-            raise _refused("open", self.location, error) from None
+            raise _error("open", self.location, error) from None
         except OSError as error:
-            raise _failed("open", self.location, error) from error
+            raise _error("open", self.location, error) from error
         self._verbs = EdgeEngine(store)
         self._release = store.release
         # For an index that nobody closed; a finaliser must not wait for anything.
@@ -63,12 +63,11 @@ class EdgeConnection(Connection):
         except TwofoldError:
             raise
         except EmbeddedError as error:
-            raise _refused(call.verb, self.location, error) from None
+            raise _error(call.verb, self.location, error) from None
         except Exception as error:
             # The engine's, of a path that is none, for one; while optimising it is the caller's progress function.
-            if isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize":
-                raise _refused(call.verb, self.location, BadRequest(str(error))) from error
-            raise _failed(call.verb, self.location, error) from error
+            refused = isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize"
+            raise _error(call.verb, self.location, BadRequest(str(error)) if refused else error) from error
 
     def close(self) -> None:
         super().close()
@@ -89,14 +88,11 @@ def _prepare_folder(path: Path, create: bool) -> Path:
     return path
 
 
-def _failed(verb: str, location: str, error: Exception) -> EngineError:
-    message = f"{verb} on {location} failed: {type(error).__name__}: {error}"
-    return EngineError(message, operation=verb, location=location)
-
-
-def _refused(verb: str, location: str, error: EmbeddedError) -> EngineError:
-    message = f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}. {error}"
-    return EngineError(message, operation=verb, location=location)
+def _error(verb: str, location: str, error: Exception) -> EngineError:
+    what = f"failed: {type(error).__name__}: {error}"
+    if isinstance(error, EmbeddedError):
+        what = f"was refused with {error.status_code} {error.reason_phrase}. {error}"
+    return EngineError(f"{verb} on {location} {what}", operation=verb, location=location)
 
 
 class EdgeEngine:

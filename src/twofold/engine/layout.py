@@ -40,19 +40,15 @@ _TEXT_INDEX = {"type": "text", "tokenizer": "word", "lowercase": True}
 class Point(Protocol):
     """A point as an engine answers with it. Reading a field may convert it: read each once."""
 
-    @property
-    def id(self) -> Any: ...
-    @property
-    def payload(self) -> Any: ...
-    @property
-    def vector(self) -> Any: ...
+    id: Any
+    payload: Any
+    vector: Any
 
 
 class ScoredPoint(Point, Protocol):
     """A point that a query found."""
 
-    @property
-    def score(self) -> float: ...
+    score: float
 
 
 @dataclass(slots=True, eq=False)

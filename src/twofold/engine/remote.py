@@ -157,26 +157,18 @@ class Attempts:
 
     def pause_after(self, error: Exception) -> float:
         """How long to wait before the next try. Raises if there is none."""
-        pause = self._passing(error)
-        if pause is None:
+        fault = _passing(error)
+        if fault is None:
             raise error
-        self._faults.append(_short(error))
+        said, least = fault
+        usual = min(_FIRST_PAUSE_SECONDS * 2.0 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self.jitter())
+        pause = max(usual, least)
+        self._faults.append(said)
         if len(self._faults) >= MAX_ATTEMPTS or pause >= self.remaining():
             advice = "Is the server running, and is the address right?"
             # Without a cause: `attempts` has what every one of them ended with.
             raise self._unavailable("does not answer: gave up after", advice) from None
         return pause
-
-    def _passing(self, error: Exception) -> float | None:
-        """The pause that a passing fault asks for; None for a fault that will stay."""
-        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self.jitter())
-        if isinstance(error, ResourceExhaustedResponse):
-            return max(pause, float(error.retry_after_s))
-        if isinstance(error, UnexpectedResponse):
-            return pause if error.status_code in _PASSING_STATUS else None
-        if isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError)):
-            return pause  # no connection, a broken one, or (through a proxy) an answer that isn't one
-        return pause if grpc_code(error) in _PASSING_GRPC else None
 
     def timed_out(self) -> EngineUnavailable:
         """The error for a deadline that has passed while a request was under way."""
@@ -195,9 +187,17 @@ class Attempts:
         )
 
 
-def _short(error: Exception) -> str:
+def _passing(error: Exception) -> tuple[str, float] | None:
+    """A fault that passes, in short, and how many seconds to wait at least; None for one that will stay."""
     if isinstance(error, ResourceExhaustedResponse):
-        return f"429, try again in {error.retry_after_s} s"
+        return f"429, try again in {error.retry_after_s} s", float(error.retry_after_s)
     if isinstance(error, UnexpectedResponse):
-        return f"{error.status_code} {error.reason_phrase}".strip()
-    return str(getattr(error, "source", error)) or type(error).__name__
+        said = f"{error.status_code} {error.reason_phrase}".strip()
+        return (said, 0.0) if error.status_code in _PASSING_STATUS else None
+    # No connection, a broken one, or (through a proxy) an answer that isn't one.
+    if (
+        isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError))
+        or grpc_code(error) in _PASSING_GRPC
+    ):
+        return str(getattr(error, "source", error)) or type(error).__name__, 0.0
+    return None

@@ -240,19 +240,19 @@ class HybridIndex(Closeable):
 
     def delete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete documents by id or by filter, and say how many there were."""
-        return self.perform(lambda s: writing.delete(s.ready, ids, filter))
+        return self.perform(lambda s: writing.delete(s.ready, writing.selected(ids, filter, "delete")))
 
     async def adelete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """`delete` without blocking the event loop."""
-        return await self.aperform(lambda s: writing.delete(s.ready, ids, filter))
+        return await self.aperform(lambda s: writing.delete(s.ready, writing.selected(ids, filter, "delete")))
 
     def clear(self) -> int:
         """Delete every document, and say how many there were. The collection stays, with its models and settings."""
-        return self.perform(lambda s: writing.clear(s.ready))
+        return self.perform(lambda s: writing.delete(s.ready, writing.EVERYTHING))
 
     async def aclear(self) -> int:
         """`clear` without blocking the event loop."""
-        return await self.aperform(lambda s: writing.clear(s.ready))
+        return await self.aperform(lambda s: writing.delete(s.ready, writing.EVERYTHING))
 
     def create_field_index(self, field: str, kind: str) -> None:
         """Index a metadata field, so that filtering on it is faster; does nothing where there is an index.

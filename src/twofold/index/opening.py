@@ -159,7 +159,7 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
     schema = yield from calls.describe(wish.collection)
     encoders: _Encoders = yield Work(lambda: _encoders(wish, schema.record))
     ready = _check(wish.collection, schema, engine, *encoders)
-    if not engine.corpus_idf or (version is not None and version < _CORPUS_IDF):
+    if version is not None and version < _CORPUS_IDF:
         ready = replace(ready, corpus_idf=False)
     if schema.record is not None:
         return ready
@@ -252,7 +252,16 @@ def _dense_for(wish: Wish, recorded: Mapping[str, Any]) -> DenseEncoder:
 
 def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
     if wish.sparse is None and wish.language in (None, recorded.get("language")):
-        return _recorded_sparse(wish.collection, recorded)
+        settings = dict(recorded)
+        model = settings.pop("model")
+        if model == "bm25":
+            return BM25(**{**_BEFORE, **settings})
+        try:
+            return resolve_sparse(model, None)
+        except ConfigError as error:
+            raise ConfigError(
+                f"collection {wish.collection!r} was written with sparse model {model!r}: pass it as sparse="
+            ) from error
     sparse = resolve_sparse(wish.sparse, wish.language)
     if sparse.settings != dict(recorded):
         both = {key: (recorded.get(key), sparse.settings.get(key)) for key in {*recorded, *sparse.settings}}
@@ -264,19 +273,6 @@ def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
             found=sparse.settings,
         )
     return sparse
-
-
-def _recorded_sparse(collection: str, recorded: Mapping[str, Any]) -> SparseEncoder:
-    settings = dict(recorded)
-    model = settings.pop("model")
-    if model == "bm25":
-        return BM25(**{**_BEFORE, **settings})
-    try:
-        return resolve_sparse(model, None)
-    except ConfigError as error:
-        raise ConfigError(
-            f"collection {collection!r} was written with sparse model {model!r}: pass it as sparse="
-        ) from error
 
 
 def _check(
@@ -312,7 +308,7 @@ def _check(
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
         sampler=Sampler(collection, dense.languages),
-        corpus_idf=schema.idf,
+        corpus_idf=schema.idf and engine.corpus_idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
         notes=(without_idf,) if schema.sparse and sparse.needs_idf and not schema.idf else (),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -245,7 +246,11 @@ class Searcher:
 
     def _match_text(self, text: str, query: Query) -> Flow[list[Candidate]]:
         """The last resort: documents that contain words of the query, most of them first."""
-        asked = yield from self._telling_words(text)
+        asked, sparse = words(text)[:_MAX_FALLBACK_WORDS], self.ready.sparse
+        # The words that the lexical leg would count; all of them if there are none, or if it can't tell. That it fails
+        # may be the very reason for being here, and has been reported.
+        with suppress(Exception):
+            asked = (yield Work(lambda: [word for word in asked if sparse.embed_query(word).indices])) or asked
         if not asked:
             return []
         each_word = tuple(TextContains(word) for word in asked)
@@ -260,15 +265,6 @@ class Searcher:
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
         return [Candidate(each, share, share) for each, share in settled if share > 0]
-
-    def _telling_words(self, text: str) -> Flow[list[str]]:
-        """The words that the lexical leg would count; all of them if there are none, or if it can't tell."""
-        spoken, sparse = words(text)[:_MAX_FALLBACK_WORDS], self.ready.sparse
-        try:
-            telling: list[str] = yield Work(lambda: [word for word in spoken if sparse.embed_query(word).indices])
-        except Exception:  # it may be the very reason for being here, and has been reported
-            return spoken
-        return telling or spoken
 
     # --- what to say about the hits ------------------------------------------------------------
 
@@ -353,11 +349,7 @@ def _shown(
 
 
 def _hits(
-    page: Sequence[Candidate],
-    ranker: Ranker,
-    legs: Sequence[LegName],
-    mode: Mode,
-    matched: Sequence[tuple[str, ...]] | None,
+    page: Sequence[Candidate], ranker: Ranker, legs: list[LegName], mode: Mode, matched: list[tuple[str, ...]] | None
 ) -> tuple[Hit, ...]:
     """One page of a ranking; explained if the matched words of each candidate are given."""
     hits = []

@@ -182,6 +182,7 @@ def embed(ready: Ready, texts: Sequence[str]) -> Flow[list[list[float]]]:
 
 _PAGE_SIZE = 256
 _FIRST_VALUES = 1024
+EVERYTHING = Not(HasPoint(()))
 
 
 def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
@@ -243,23 +244,14 @@ def update_metadata(
 ) -> Flow[None]:
     """Change metadata fields of documents by ids or by filter. No vector is made, so any model's points will do."""
     (record,) = check([Document("", "-", changes)])
-    which = _selected(ids, where, "update_metadata")
+    which = selected(ids, where, "update_metadata")
     yield from ready.indexes.serve(which, create=False)
     if record.metadata:
         yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, which)
 
 
-def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | None) -> Flow[int]:
-    """Delete by ids or by filter; gives how many there were."""
-    return (yield from _delete(ready, _selected(ids, where, "delete")))
-
-
-def clear(ready: Ready) -> Flow[int]:
-    """Delete everything; gives how many there were."""
-    return (yield from _delete(ready, Not(HasPoint(()))))
-
-
-def _delete(ready: Ready, which: Node) -> Flow[int]:
+def delete(ready: Ready, which: Node) -> Flow[int]:
+    """Delete what was selected, or `EVERYTHING`; gives how many there were."""
     yield from ready.indexes.serve(which, create=False)
     number = yield from calls.count(ready.collection, which)
     if number:
@@ -268,7 +260,7 @@ def _delete(ready: Ready, which: Node) -> Flow[int]:
     return number
 
 
-def _selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node:
+def selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node:
     """The documents that are meant by ids or by a filter, which must not mean all of them."""
     if (ids is None) == (where is None):
         raise InvalidQuery(f"{verb} takes either ids or a filter")
