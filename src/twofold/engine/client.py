@@ -191,8 +191,7 @@ VERBS: dict[str, Verb] = {
 def translated(verb: str, location: str) -> Iterator[None]:
     """Raise what a client raises as an `EngineError` that says what to look at.
 
-    What was refused or not answered stands in its message as a whole, so the chain of errors of three libraries that
-    led to it is left out.
+    What was refused or not answered stands in its message as a whole, so the errors that led to it are left out.
     """
     try:
         yield

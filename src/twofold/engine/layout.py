@@ -19,6 +19,7 @@ from twofold.config import CollectionSettings
 from twofold.documents import Document, Record, point_id
 from twofold.encoders.base import Sparse, Vectors
 from twofold.errors import ConfigError, FilterError
+from twofold.filters import Native
 
 DENSE = "dense"
 SPARSE = "bm25"
@@ -121,7 +122,7 @@ def metadata_key(field: str) -> str:
     return ".".join([METADATA_KEY, *(part if _PLAIN.fullmatch(part) else f'"{part}"' for part in segments)])
 
 
-def native_part_of(where: models.Filter) -> models.Filter | None:
+def native_part_of(where: models.Filter) -> Native | None:
     """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
     named: list[models.Condition] = []
     pending: list[Any] = [where]
@@ -131,7 +132,7 @@ def native_part_of(where: models.Filter) -> models.Filter | None:
             pending[:0] = condition.must if isinstance(condition.must, list) else [condition.must]
         elif isinstance(condition, models.FieldCondition) and isinstance(condition.match, models.MatchValue):
             named += [condition] if isinstance(condition.match.value, str) else []
-    return models.Filter(must=named) if named else None
+    return Native(models.Filter(must=named)) if named else None
 
 
 # --- Collections: how a new one is laid out, and what an existing one offers ---

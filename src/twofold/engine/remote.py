@@ -44,7 +44,7 @@ class RemoteConnection(Connection):
 
     def __init__(self, url: str, timeout: float, options: dict[str, Any]) -> None:
         super().__init__(url, SERVER)
-        self._timeout = timeout
+        self.timeout = timeout
         # The version is checked when the index opens; the client would do it in a thread, with a warning. Its own
         # timeout only ends what the deadline has already given up on.
         self._options = {"url": url, "timeout": math.ceil(timeout) + 1, "check_compatibility": False, **options}
@@ -53,7 +53,7 @@ class RemoteConnection(Connection):
         self._lock = Lock()
 
     def begin(self) -> Caller:
-        return _Deadlined(self, self._timeout)
+        return _Deadlined(self)
 
     def client(self) -> QdrantClient:
         """The blocking client."""
@@ -84,13 +84,12 @@ class RemoteConnection(Connection):
 class _Deadlined:
     """One call of the index: its requests share a deadline."""
 
-    def __init__(self, connection: RemoteConnection, timeout: float) -> None:
+    def __init__(self, connection: RemoteConnection) -> None:
         self._connection = connection
-        self._timeout = timeout
         self.renew()
 
     def renew(self) -> None:
-        self._deadline = time.monotonic() + self._timeout
+        self._deadline = time.monotonic() + self._connection.timeout
 
     def extend(self, seconds: float) -> None:
         self._deadline += seconds

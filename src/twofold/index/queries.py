@@ -142,10 +142,7 @@ def _whole_number(name: str, value: Any) -> int:
 
 def _named_part(where: Node) -> Node | None:
     """What a filter names is a part of the collection that ranks as if it had a collection of its own."""
-    if not isinstance(where, Native):
-        return part_of(where)
-    part = native_part_of(where.filter)
-    return None if part is None else Native(part)
+    return native_part_of(where.filter) if isinstance(where, Native) else part_of(where)
 
 
 def _overridden(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:

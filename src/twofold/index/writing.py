@@ -45,7 +45,6 @@ def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
     """Turn (done, total) into what was asked for: nothing, a function's calls, or a bar."""
     total = len(documents) if isinstance(documents, Sequence) else None
     done = 0
-
     if progress is False:
         yield lambda count: None
     elif callable(progress):
@@ -267,16 +266,14 @@ def selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: st
     if ids is not None:
         return HasPoint(tuple(point_id(identity) for identity in _id_list(ids)))
     node = as_node(where)
-    if node is None or _says_nothing(node):
+    if isinstance(node, Native):
+        native = node.filter
+        says_something = native.must or native.should or native.must_not or native.min_should
+    else:
+        says_something = node is not None and not matches_all(node)
+    if node is None or not says_something:
         raise FilterError(f"this filter matches everything: name what to {verb.partition('_')[0]}")
     return node
-
-
-def _says_nothing(node: Node) -> bool:
-    if not isinstance(node, Native):
-        return matches_all(node)
-    native = node.filter
-    return not (native.must or native.should or native.must_not or native.min_should)
 
 
 def _id_list(ids: str | Sequence[str]) -> list[str]:
