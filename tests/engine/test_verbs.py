@@ -22,7 +22,7 @@ from twofold.engine.client import VERBS
 from twofold.engine.connection import Connection, connect
 from twofold.engine.edge import EdgeEngine
 from twofold.engine.layout import DENSE, SPARSE, NewPoint, creation, initial_indexes
-from twofold.engine.requests import FusedQuery, NewestFirst, PayloadWithout, VectorQuery
+from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
 from twofold.filters import (
     All,
     AnyOf,
@@ -194,9 +194,7 @@ def test_points_by_id(do: Verbs) -> None:
 
 
 def test_a_batch_of_queries(do: Verbs) -> None:
-    near = VectorQuery(
-        np.array([1, 1], dtype=np.float32), 3, with_payload=PayloadWithout(("when", "who")), with_dense=True
-    )
+    near = VectorQuery(np.array([1, 1], dtype=np.float32), 3, with_payload=("when", "who"), with_dense=True)
     words = VectorQuery(Sparse([1, 8], [1.0, 1.0]), 10, score_threshold=0.1)
     corpus = VectorQuery(Sparse([1], [1.0]), 10, idf_corpus=Equals("who", "bob"))
     rrf, dbsf = (FusedQuery((near, words), how, 10) for how in (RrfFusion(60), DbsfFusion()))

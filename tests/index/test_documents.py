@@ -130,7 +130,7 @@ def test_vectors_given_with_documents_are_stored_instead_of_the_models(open_inde
         ([[0.5] * 64], "2 documents but 1 vectors"),
         ([[0.5] * 64, [0.5] * 3], r"shape \(3,\).*64 dimensions"),
         ([[0.5] * 64, [math.nan] * 64], "NaN"),
-        ([[0.5] * 64, ["a"] * 64], "not a list of vectors"),
+        ([[0.5] * 64, ["a"] * 64], "a vector is a list of numbers"),
     ],
 )
 def test_vectors_that_cannot_be_stored_fail_before_anything_is_written(vectors: Any, said: str) -> None:

@@ -7,19 +7,11 @@ conditions of ours or a native `models.Filter`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from twofold.engine.layout import DENSE, NewPoint, Point, Schema, ScoredPoint
 from twofold.engine.requests import EngineQuery, Filter
 from twofold.flow import Call, Flow
-
-
-class Page(NamedTuple):
-    """Some of the points that match a filter."""
-
-    points: Sequence[Point]
-    next: Any
-    """Where the next page begins; None if this is the last one."""
 
 
 def _call(verb: str, **arguments: Any) -> Flow[Any]:
@@ -75,8 +67,8 @@ def scroll(
     order_by: str | None = None,
     only: Sequence[str] | None = None,
     vectors: Sequence[str] = (),
-) -> Flow[Page]:
-    """Points that match a filter, page by page.
+) -> Flow[tuple[Sequence[Point], Any]]:
+    """Points that match a filter, page by page, and where the next page begins; None if this is the last one.
 
     They come in the order of their ids, or those with the latest value of the payload key `order_by` first: then
     there is one page only. `only` names the payload keys to bring along (by default all), `vectors` the vectors.
@@ -89,7 +81,7 @@ def retrieve(
     collection: str, ids: Sequence[str], *, only: Sequence[str] | None = None, vectors: Sequence[str] = ()
 ) -> Flow[Sequence[Point]]:
     """Points by id, with their payload or only some keys of it; those that are not there are left out."""
-    return _call("retrieve", collection=collection, ids=list(ids), only=only, vectors=vectors)
+    return _call("retrieve", collection=collection, ids=ids, only=only, vectors=vectors)
 
 
 def dense_vectors(collection: str, ids: Sequence[str]) -> Flow[dict[str, Sequence[float]]]:
@@ -119,8 +111,7 @@ def upsert(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
 
 def set_payload(collection: str, key: str, payload: Mapping[str, Any], which: Sequence[str] | Filter) -> Flow[None]:
     """Change some fields below a payload key, of points by their ids or by a filter; the other fields stay."""
-    points = list(which) if isinstance(which, Sequence) else which
-    return _call("set_payload", collection=collection, key=key, payload=payload, points=points)
+    return _call("set_payload", collection=collection, key=key, payload=payload, points=which)
 
 
 def delete(collection: str, where: Filter) -> Flow[None]:

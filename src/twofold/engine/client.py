@@ -20,7 +20,6 @@ from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.calls import Page
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
@@ -29,10 +28,11 @@ from twofold.flow import Call
 
 # Came with qdrant-client 1.19, as with the server: before, words are counted in the whole collection.
 _IDF_CORPUS: Any = getattr(models, "IdfCorpusParams", None)
-SERVER = Capabilities(versioned=True, indexes=True, threads=True, shared=True, corpus_idf=_IDF_CORPUS is not None)
-LOCAL_MODE = replace(SERVER, versioned=False, indexes=False, threads=False, shared=True)
+SERVER = Capabilities(versioned=True, indexes=True, shared=True, corpus_idf=_IDF_CORPUS is not None)
+LOCAL_MODE = replace(SERVER, versioned=False, indexes=False)
 EMBEDDED_CLIENT = replace(SERVER, versioned=False, optimizes=True)
 
+_UNREACHABLE = (ResponseHandlingException, json.JSONDecodeError)
 _UNREACHABLE_GRPC = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"}
 _MAX_ANSWER_CHARS = 300
 
@@ -59,14 +59,12 @@ class SyncConnection(Connection):
         super().__init__("your QdrantClient", _capabilities(client), store=client)
         self._client = client
         self._lock: AbstractContextManager[Any] = nullcontext()
-        if not self.capabilities.threads:
+        if self.capabilities is LOCAL_MODE:
             with _locks_guard:
                 self._lock = _locks.setdefault(client, Lock())
 
     def call(self, call: Call) -> Any:
-        """Send a request and wait; in local mode, until others have had their turn."""
-        if self.closed:
-            raise self.closed_error()
+        self.check_open()
         with translated(call.verb, self.location), self._lock:
             return send(self._client, call)
 
@@ -81,16 +79,13 @@ class AsyncConnection(Connection):
         self._client = client
 
     def call(self, call: Call) -> Any:
-        """Refuse: there is nothing to block on."""
         raise ConfigError(
             f"this index was opened on an AsyncQdrantClient, so {call.verb} can only be awaited: use the async "
             "methods (asearch, aadd, …), or open the index with a QdrantClient, a path or a URL"
         )
 
     async def acall(self, call: Call) -> Any:
-        """Send a request and let others work meanwhile."""
-        if self.closed:
-            raise self.closed_error()
+        self.check_open()
         with translated(call.verb, self.location):
             return await asend(self._client, call)
 
@@ -174,7 +169,7 @@ VERBS: dict[str, Verb] = {
             "order_by": None if order_by is None else _newest_first(order_by),
             **_wanted(only, vectors),
         },
-        Page._make,
+        tuple,
     ),
     "retrieve": Verb("retrieve", lambda ids, only, vectors: {"ids": list(ids), **_wanted(only, vectors)}, list),
     "count": Verb("count", lambda where: {"count_filter": _filter(where), "exact": True}, lambda answer: answer.count),
@@ -196,8 +191,7 @@ VERBS: dict[str, Verb] = {
 def translated(verb: str, location: str) -> Iterator[None]:
     """Raise what a client raises as an `EngineError` that says what to look at.
 
-    What was refused or not answered stands in its message as a whole, so the chain of errors of three libraries that
-    led to it is left out.
+    What was refused or not answered stands in its message as a whole, so the errors that led to it are left out.
     """
     try:
         yield
@@ -208,18 +202,12 @@ def translated(verb: str, location: str) -> Iterator[None]:
         content = getattr(error, "message", None) or error.content.decode("utf-8", "replace")[:_MAX_ANSWER_CHARS]
         message = f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}{advice}. {content}"
         raise EngineError(message, operation=verb, location=location) from None
-    except (ResponseHandlingException, json.JSONDecodeError) as error:
-        raise _unreachable(error, verb, location) from None
     except Exception as error:
-        if grpc_code(error) in _UNREACHABLE_GRPC:
-            raise _unreachable(error, verb, location) from None
+        if isinstance(error, _UNREACHABLE) or grpc_code(error) in _UNREACHABLE_GRPC:
+            message = f"{verb}: {location} does not answer ({error}). Is the server running, and is the address right?"
+            raise EngineUnavailable(message, operation=verb, location=location) from None
         message = f"{verb} on {location} failed: {type(error).__name__}: {error}"
         raise EngineError(message, operation=verb, location=location) from error
-
-
-def _unreachable(error: Exception, verb: str, location: str) -> EngineUnavailable:
-    message = f"{verb}: {location} does not answer ({error}). Is the server running, and is the address right?"
-    return EngineUnavailable(message, operation=verb, location=location)
 
 
 def grpc_code(error: Exception) -> str:

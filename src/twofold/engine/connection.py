@@ -33,9 +33,6 @@ class Capabilities:
     """A server, whose version must be asked for."""
     indexes: bool
     """Has payload indexes and an HNSW graph; otherwise every search is exact."""
-    threads: bool
-    """May be used by several threads at once."""
-
     optimizes: bool = False
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
     shared: bool = False
@@ -62,7 +59,6 @@ class Connection(Caller):
         self.closed = False
 
     async def acall(self, call: Call) -> Any:
-        """Send a request without blocking the event loop: from a thread, where it can't be awaited."""
         return await asyncio.to_thread(self.call, call)
 
     def close(self) -> None:
@@ -70,20 +66,21 @@ class Connection(Caller):
         self.closed = True
 
     async def aclose(self) -> None:
-        """Let go of what this connection opened, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
-    def closed_error(self) -> IndexClosed:
-        """What to raise for a call on a closed connection."""
-        return IndexClosed(f"the index on {self.location} is closed: open it again")
+    def check_open(self) -> None:
+        if self.closed:
+            raise IndexClosed(f"the index on {self.location} is closed: open it again")
 
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
     """Open a location. A URL takes an api_key, a timeout and the client's options, a folder the store's."""
+    given = {**({} if api_key is None else {"api_key": api_key}), **options}
     if isinstance(location, (AsyncQdrantClient, QdrantClient)):
-        if api_key is not None or options:
-            given = sorted(options) if api_key is None else ["api_key", *sorted(options)]
-            raise ConfigError(f"{', '.join(given)} can't be set on a client that is already there: leave it out")
+        if given:
+            raise ConfigError(
+                f"{', '.join(sorted(given))} can't be set on a client that is already there: leave it out"
+            )
         from twofold.engine import client
 
         if isinstance(location, AsyncQdrantClient):
@@ -98,11 +95,10 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
             raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         from twofold.engine import remote
 
-        return remote.RemoteConnection(str(location), timeout, {"api_key": api_key, **options})
+        return remote.RemoteConnection(str(location), timeout, given)
     if _LOOKS_LIKE_A_URL.fullmatch(str(location)) and not Path(location).exists():
         raise ConfigError(f"{location!r} looks like the address of a server: write http:// or https:// before it")
-    foreign = ({"api_key"} if api_key is not None else set()) | (set(options) - _FOLDER_OPTIONS)
-    if foreign:
+    if foreign := given.keys() - _FOLDER_OPTIONS:
         raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
     from twofold.engine import edge
 

@@ -22,14 +22,13 @@ from twofold.embedded.collection import match_value
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.calls import Page
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
-_CAPABILITIES = Capabilities(versioned=False, indexes=True, threads=True, optimizes=True, at_hand=True)
+_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, at_hand=True)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 
@@ -47,9 +46,9 @@ class EdgeConnection(Connection):
         try:
             store = open_store(folder, checked)
         except EmbeddedError as error:
-            raise _refused("open", self.location, error) from None
+            raise _error("open", self.location, error) from None
         except OSError as error:
-            raise _failed("open", self.location, error) from error
+            raise _error("open", self.location, error) from error
         self._verbs = EdgeEngine(store)
         self._release = store.release
         # For an index that nobody closed; a finaliser must not wait for anything.
@@ -57,23 +56,20 @@ class EdgeConnection(Connection):
         self._forget.atexit = False
 
     def call(self, call: Call) -> Any:
-        """Carry out a verb."""
         if self.closed:
-            raise self.closed_error()
+            self.check_open()
         try:
             return getattr(self._verbs, call.verb)(**call.arguments)
         except TwofoldError:
             raise
         except EmbeddedError as error:
-            raise _refused(call.verb, self.location, error) from None
+            raise _error(call.verb, self.location, error) from None
         except Exception as error:
             # The engine's, of a path that is none, for one; while optimising it is the caller's progress function.
-            if isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize":
-                raise _refused(call.verb, self.location, BadRequest(str(error))) from error
-            raise _failed(call.verb, self.location, error) from error
+            refused = isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize"
+            raise _error(call.verb, self.location, BadRequest(str(error)) if refused else error) from error
 
     def close(self) -> None:
-        """Let go of the store; the last one to do so closes it."""
         super().close()
         if self._forget.detach():
             self._release()
@@ -92,14 +88,11 @@ def _prepare_folder(path: Path, create: bool) -> Path:
     return path
 
 
-def _failed(verb: str, location: str, error: Exception) -> EngineError:
-    message = f"{verb} on {location} failed: {type(error).__name__}: {error}"
-    return EngineError(message, operation=verb, location=location)
-
-
-def _refused(verb: str, location: str, error: EmbeddedError) -> EngineError:
-    message = f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}. {error}"
-    return EngineError(message, operation=verb, location=location)
+def _error(verb: str, location: str, error: Exception) -> EngineError:
+    what = f"failed: {type(error).__name__}: {error}"
+    if isinstance(error, EmbeddedError):
+        what = f"was refused with {error.status_code} {error.reason_phrase}. {error}"
+    return EngineError(f"{verb} on {location} {what}", operation=verb, location=location)
 
 
 class EdgeEngine:
@@ -109,20 +102,16 @@ class EdgeEngine:
         self._store = store
 
     def version(self) -> str:
-        """The version of qdrant-edge."""
         return version("qdrant-edge-py")
 
     def exists(self, collection: str) -> bool:
-        """Is there such a collection?"""
         return self._store.has(collection)
 
     def create(self, collection: str, settings: Mapping[str, Any]) -> None:
-        """Create a collection."""
         metadata = to_edge_payload(settings.get("metadata"))  # plain JSON, whatever an encoder says of itself
         self._store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self._store.in_memory))
 
     def describe(self, collection: str) -> Schema:
-        """What a collection offers."""
         held = self._store.get(collection)
         info, indexes = held.read("info"), held.settings.indexes
         schemas = {key: indexes[key] for key in info.payload_schema if key in indexes}
@@ -130,19 +119,15 @@ class EdgeEngine:
         return read_schema(held.settings.config, info.points_count or 0, indexed)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:
-        """Change some keys of the collection's metadata."""
         self._store.get(collection).merge_metadata(to_edge_payload(metadata))
 
     def create_index(self, collection: str, key: str, schema: str | Mapping[str, Any], wait: bool) -> None:
-        """Index a payload key. It is there at once, whether that is waited for or not."""
-        self._store.get(collection).create_index(key, schema)
+        self._store.get(collection).create_index(key, schema)  # at once, whether that is waited for or not
 
     def optimize(self, collection: str, progress: Any) -> bool:
-        """Build the search graph."""
         return optimize(self._store.get(collection), progress)
 
     def query(self, collection: str, queries: Sequence[EngineQuery]) -> list[list[edge.ScoredPoint]]:
-        """Answer queries by vectors and fusions of them."""
         held = self._store.get(collection)
 
         def nearest(name: str, vector: Vectors | Sparse) -> dict[str, Any]:
@@ -164,8 +149,7 @@ class EdgeEngine:
         order_by: str | None,
         only: Sequence[str] | None,
         vectors: Sequence[str],
-    ) -> Page:
-        """Points that match a filter, page by page."""
+    ) -> tuple[list[edge.Record], Any]:
         held = self._store.get(collection)
         request = edge.ScrollRequest(
             offset=offset,
@@ -175,12 +159,12 @@ class EdgeEngine:
             with_vector=[held.schema.check_name(name) for name in vectors] or False,
             order_by=None if order_by is None else PARTS.newest_first(order_by),
         )
-        return Page(*held.read("scroll", request))
+        page: tuple[list[edge.Record], Any] = held.read("scroll", request)
+        return page
 
     def retrieve(
         self, collection: str, ids: Sequence[str], only: Sequence[str] | None, vectors: Sequence[str]
     ) -> list[edge.Record]:
-        """Points by id."""
         held = self._store.get(collection)
         wanted, payload = list(dict.fromkeys(ids)), True if only is None else list(only) or False
         names = [held.schema.check_name(name) for name in vectors] or False
@@ -188,18 +172,15 @@ class EdgeEngine:
         return records
 
     def count(self, collection: str, where: Filter | None) -> int:
-        """How many points match."""
         number: int = self._store.get(collection).read("count", edge.CountRequest(True, to_filter(where, PARTS)))
         return number
 
     def facet(self, collection: str, key: str, where: Filter | None, limit: int) -> dict[Any, int]:
-        """The values of a payload key. An exact count still lists those that only deleted points had, with 0."""
         request = edge.FacetRequest(key, limit, True, to_filter(where, PARTS))
         hits = self._store.get(collection).read("facet", request).hits
-        return {hit.value: hit.count for hit in hits if hit.count}
+        return {hit.value: hit.count for hit in hits if hit.count}  # 0 is for what only deleted points had
 
     def upsert(self, collection: str, points: Sequence[NewPoint]) -> None:
-        """Store points."""
         held = self._store.get(collection)
         schema = held.schema
         vectors = schema.structs([point.vector for point in points])
@@ -209,12 +190,10 @@ class EdgeEngine:
     def set_payload(
         self, collection: str, key: str, payload: Mapping[str, Any], points: Sequence[str] | Filter
     ) -> None:
-        """Change some fields below a payload key."""
         fields = dict(payload)
         self._write(collection, points, lambda ids: edge.UpdateOperation.set_payload(ids, fields, key))
 
     def delete(self, collection: str, where: Filter) -> None:
-        """Delete what matches."""
         self._write(collection, where, edge.UpdateOperation.delete_points)
 
     def _write(

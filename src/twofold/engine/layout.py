@@ -19,6 +19,7 @@ from twofold.config import CollectionSettings
 from twofold.documents import Document, Record, point_id
 from twofold.encoders.base import Sparse, Vectors
 from twofold.errors import ConfigError, FilterError
+from twofold.filters import Native
 
 DENSE = "dense"
 SPARSE = "bm25"
@@ -29,7 +30,7 @@ RECORD_KEY = "twofold"
 FORMAT = 1
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(\[\])?")
-_INDEX_KINDS = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid")
+_INDEX_KINDS = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid", "tenant")
 _TENANT_INDEX = {"type": "keyword", "is_tenant": True}
 _TEXT_INDEX = {"type": "text", "tokenizer": "word", "lowercase": True}
 
@@ -40,19 +41,15 @@ _TEXT_INDEX = {"type": "text", "tokenizer": "word", "lowercase": True}
 class Point(Protocol):
     """A point as an engine answers with it. Reading a field may convert it: read each once."""
 
-    @property
-    def id(self) -> Any: ...
-    @property
-    def payload(self) -> Any: ...
-    @property
-    def vector(self) -> Any: ...
+    id: Any
+    payload: Any
+    vector: Any
 
 
 class ScoredPoint(Point, Protocol):
     """A point that a query found."""
 
-    @property
-    def score(self) -> float: ...
+    score: float
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +122,7 @@ def metadata_key(field: str) -> str:
     return ".".join([METADATA_KEY, *(part if _PLAIN.fullmatch(part) else f'"{part}"' for part in segments)])
 
 
-def native_part_of(where: models.Filter) -> models.Filter | None:
+def native_part_of(where: models.Filter) -> Native | None:
     """The part of a collection that a native filter names, as `filters.part_of` does for ours."""
     named: list[models.Condition] = []
     pending: list[Any] = [where]
@@ -135,7 +132,7 @@ def native_part_of(where: models.Filter) -> models.Filter | None:
             pending[:0] = condition.must if isinstance(condition.must, list) else [condition.must]
         elif isinstance(condition, models.FieldCondition) and isinstance(condition.match, models.MatchValue):
             named += [condition] if isinstance(condition.match.value, str) else []
-    return models.Filter(must=named) if named else None
+    return Native(models.Filter(must=named)) if named else None
 
 
 # --- Collections: how a new one is laid out, and what an existing one offers ---
@@ -221,8 +218,7 @@ def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
     """Payload indexes of a new collection, by payload key: the name of a kind, or the parameters of an index."""
     indexes: dict[str, Any] = {TEXT_KEY: _TEXT_INDEX} if settings.text_index else {}
     for field, kind in settings.payload_indexes.items():
-        if kind not in _INDEX_KINDS and kind != "tenant":
-            known = ", ".join([*_INDEX_KINDS, "tenant"])
-            raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {known}")
+        if kind not in _INDEX_KINDS:
+            raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {', '.join(_INDEX_KINDS)}")
         indexes[metadata_key(field)] = _TENANT_INDEX if kind == "tenant" else kind
     return indexes

@@ -39,13 +39,12 @@ MAX_ATTEMPTS = 7
 class RemoteConnection(Connection):
     """One blocking client, and one async client for each event loop that asks.
 
-    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would
-    find it closed.
+    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would find it closed.
     """
 
     def __init__(self, url: str, timeout: float, options: dict[str, Any]) -> None:
         super().__init__(url, SERVER)
-        self._timeout = timeout
+        self.timeout = timeout
         # The version is checked when the index opens; the client would do it in a thread, with a warning. Its own
         # timeout only ends what the deadline has already given up on.
         self._options = {"url": url, "timeout": math.ceil(timeout) + 1, "check_compatibility": False, **options}
@@ -54,8 +53,7 @@ class RemoteConnection(Connection):
         self._lock = Lock()
 
     def begin(self) -> Caller:
-        """A caller with a deadline of its own."""
-        return _Deadlined(self, self._timeout)
+        return _Deadlined(self)
 
     def client(self) -> QdrantClient:
         """The blocking client."""
@@ -72,13 +70,11 @@ class RemoteConnection(Connection):
         return self._by_loop[loop]
 
     def close(self) -> None:
-        """Close the blocking client."""
         if not self.closed and self._sync is not None:
             self._sync.close()
         super().close()
 
     async def aclose(self) -> None:
-        """Close the client of this event loop, and the blocking one."""
         client = self._by_loop.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -88,20 +84,18 @@ class RemoteConnection(Connection):
 class _Deadlined(Caller):
     """One call of the index: its requests share a deadline."""
 
-    def __init__(self, connection: RemoteConnection, timeout: float) -> None:
+    def __init__(self, connection: RemoteConnection) -> None:
         self._connection = connection
-        self._timeout = timeout
         self.renew()
 
     def renew(self) -> None:
-        self._deadline = time.monotonic() + self._timeout
+        self._deadline = time.monotonic() + self._connection.timeout
 
     def extend(self, seconds: float) -> None:
         self._deadline += seconds
 
     def call(self, call: Call) -> Any:
-        if self._connection.closed:
-            raise self._connection.closed_error()
+        self._connection.check_open()
         attempts = Attempts(call.verb, self._connection.location, self._deadline)
         with translated(call.verb, self._connection.location):
             client = self._connection.client()
@@ -114,8 +108,7 @@ class _Deadlined(Caller):
                     time.sleep(attempts.pause_after(error))
 
     async def acall(self, call: Call) -> Any:
-        if self._connection.closed:
-            raise self._connection.closed_error()
+        self._connection.check_open()
         attempts = Attempts(call.verb, self._connection.location, self._deadline)
         with translated(call.verb, self._connection.location):
             client = self._connection.async_client()
@@ -163,26 +156,18 @@ class Attempts:
 
     def pause_after(self, error: Exception) -> float:
         """How long to wait before the next try. Raises if there is none."""
-        pause = self._passing(error)
-        if pause is None:
+        fault = _passing(error)
+        if fault is None:
             raise error
-        self._faults.append(_short(error))
+        said, least = fault
+        usual = min(_FIRST_PAUSE_SECONDS * 2.0 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self.jitter())
+        pause = max(usual, least)
+        self._faults.append(said)
         if len(self._faults) >= MAX_ATTEMPTS or pause >= self.remaining():
             advice = "Is the server running, and is the address right?"
             # Without a cause: `attempts` has what every one of them ended with.
             raise self._unavailable("does not answer: gave up after", advice) from None
         return pause
-
-    def _passing(self, error: Exception) -> float | None:
-        """The pause that a passing fault asks for; None for a fault that will stay."""
-        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** len(self._faults), _MAX_PAUSE_SECONDS) * (0.5 + self.jitter())
-        if isinstance(error, ResourceExhaustedResponse):
-            return max(pause, float(error.retry_after_s))
-        if isinstance(error, UnexpectedResponse):
-            return pause if error.status_code in _PASSING_STATUS else None
-        if isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError)):
-            return pause  # no connection, a broken one, or (through a proxy) an answer that isn't one
-        return pause if grpc_code(error) in _PASSING_GRPC else None
 
     def timed_out(self) -> EngineUnavailable:
         """The error for a deadline that has passed while a request was under way."""
@@ -201,9 +186,17 @@ class Attempts:
         )
 
 
-def _short(error: Exception) -> str:
+def _passing(error: Exception) -> tuple[str, float] | None:
+    """A fault that passes, in short, and how many seconds to wait at least; None for one that will stay."""
     if isinstance(error, ResourceExhaustedResponse):
-        return f"429, try again in {error.retry_after_s} s"
+        return f"429, try again in {error.retry_after_s} s", float(error.retry_after_s)
     if isinstance(error, UnexpectedResponse):
-        return f"{error.status_code} {error.reason_phrase}".strip()
-    return str(getattr(error, "source", error)) or type(error).__name__
+        said = f"{error.status_code} {error.reason_phrase}".strip()
+        return (said, 0.0) if error.status_code in _PASSING_STATUS else None
+    # No connection, a broken one, or (through a proxy) an answer that isn't one.
+    if (
+        isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError))
+        or grpc_code(error) in _PASSING_GRPC
+    ):
+        return str(getattr(error, "source", error)) or type(error).__name__, 0.0
+    return None

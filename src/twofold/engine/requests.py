@@ -29,13 +29,6 @@ Filter: TypeAlias = filters.Node | models.Filter
 
 
 @dataclass(frozen=True, slots=True)
-class PayloadWithout:
-    """Everything of the payload but some metadata fields."""
-
-    fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class VectorQuery:
     """The points nearest to a vector: dense by cosine, sparse by BM25. Also a leg of a fused query."""
 
@@ -47,7 +40,8 @@ class VectorQuery:
     exact: bool = False
     idf_corpus: Filter | None = None
     """The points whose words decide how rare a word is; None for the whole collection."""
-    with_payload: bool | PayloadWithout = False
+    with_payload: bool | tuple[str, ...] = False
+    """Bring the payload along: all of it, or all but these metadata fields."""
     with_dense: bool = False
     """Bring the dense vectors along."""
 
@@ -66,7 +60,7 @@ class FusedQuery:
     legs: tuple[VectorQuery, ...]
     fusion: ex.EngineFusion | NewestFirst
     limit: int
-    with_payload: bool | PayloadWithout = True
+    with_payload: bool | tuple[str, ...] = True
     with_dense: bool = False
 
 
@@ -128,39 +122,39 @@ class Parts:
 # --- Queries ---
 
 
+@dataclass(slots=True)
 class RequestBuilder:
     """Builds the requests of one search: all their legs have the same filter, which is converted once."""
 
-    def __init__(self, parts: Parts, nearest: Callable[[str, Vectors | Sparse], dict[str, Any]]) -> None:
-        """`nearest` says how the engine is asked for what is nearest to a vector of that name."""
-        self._parts = parts
-        self._nearest = nearest
-        self._filters: dict[int, Any] = {}
+    parts: Parts
+    nearest: Callable[[str, Vectors | Sparse], dict[str, Any]]
+    """How the engine is asked for what is nearest to a vector of that name."""
+    _converted: dict[int, Any] = field(default_factory=dict)
 
     def request(self, query: EngineQuery) -> Any:
         """One request of a batch."""
         wanted: Any = query.with_payload
-        if isinstance(wanted, PayloadWithout):
-            wanted = self._parts.payload_without([metadata_key(field) for field in wanted.fields])
+        if isinstance(wanted, tuple):
+            wanted = self.parts.payload_without([metadata_key(field) for field in wanted])
         vectors = [DENSE] if query.with_dense else False
         if isinstance(query, VectorQuery):
-            return self._parts.request(**self._leg(query), with_payload=wanted, with_vector=vectors)
-        return self._parts.request(
+            return self.parts.request(**self._leg(query), with_payload=wanted, with_vector=vectors)
+        return self.parts.request(
             limit=query.limit,
-            query=_fusion(query.fusion, self._parts),
-            prefetches=[self._parts.prefetch(**self._leg(leg)) for leg in query.legs],
+            query=_fusion(query.fusion, self.parts),
+            prefetches=[self.parts.prefetch(**self._leg(leg)) for leg in query.legs],
             with_payload=wanted,
             with_vector=vectors,
         )
 
     def _leg(self, leg: VectorQuery) -> dict[str, Any]:
         params = None
-        if leg.idf_corpus is not None and self._parts.idf_params is not None:
-            params = self._parts.search_params(idf=self._parts.idf_params(self._filter(leg.idf_corpus)))
+        if leg.idf_corpus is not None and self.parts.idf_params is not None:
+            params = self.parts.search_params(idf=self.parts.idf_params(self._filter(leg.idf_corpus)))
         elif leg.hnsw_ef is not None or leg.exact:
-            params = self._parts.search_params(hnsw_ef=leg.hnsw_ef, exact=leg.exact)
+            params = self.parts.search_params(hnsw_ef=leg.hnsw_ef, exact=leg.exact)
         return {
-            **self._nearest(SPARSE if isinstance(leg.vector, Sparse) else DENSE, leg.vector),
+            **self.nearest(SPARSE if isinstance(leg.vector, Sparse) else DENSE, leg.vector),
             "limit": leg.limit,
             "filter": None if leg.filter is None else self._filter(leg.filter),
             "score_threshold": leg.score_threshold,
@@ -168,9 +162,9 @@ class RequestBuilder:
         }
 
     def _filter(self, where: Filter) -> Any:
-        if id(where) not in self._filters:
-            self._filters[id(where)] = to_filter(where, self._parts)
-        return self._filters[id(where)]
+        if id(where) not in self._converted:
+            self._converted[id(where)] = to_filter(where, self.parts)
+        return self._converted[id(where)]
 
 
 def _fusion(how: ex.EngineFusion | NewestFirst, parts: Parts) -> Any:

@@ -240,19 +240,19 @@ class HybridIndex(Closeable):
 
     def delete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete documents by id or by filter, and say how many there were."""
-        return self.perform(lambda s: writing.delete(s.ready, ids, filter))
+        return self.perform(lambda s: writing.delete(s.ready, writing.selected(ids, filter, "delete")))
 
     async def adelete(self, ids: str | Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """`delete` without blocking the event loop."""
-        return await self.aperform(lambda s: writing.delete(s.ready, ids, filter))
+        return await self.aperform(lambda s: writing.delete(s.ready, writing.selected(ids, filter, "delete")))
 
     def clear(self) -> int:
         """Delete every document, and say how many there were. The collection stays, with its models and settings."""
-        return self.perform(lambda s: writing.clear(s.ready))
+        return self.perform(lambda s: writing.delete(s.ready, writing.EVERYTHING))
 
     async def aclear(self) -> int:
         """`clear` without blocking the event loop."""
-        return await self.aperform(lambda s: writing.clear(s.ready))
+        return await self.aperform(lambda s: writing.delete(s.ready, writing.EVERYTHING))
 
     def create_field_index(self, field: str, kind: str) -> None:
         """Index a metadata field, so that filtering on it is faster; does nothing where there is an index.
@@ -361,10 +361,8 @@ class HybridIndex(Closeable):
             vector: What to look for, made with the model of the index.
             k, offset, filter, depth, min_score, min_semantic, explain: As for `search`.
         """
-        checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
-                              vector=_given(vector), depth=depth, min_score=min_score,
-                              min_semantic=min_semantic)  # fmt: skip
-        return self.perform(lambda s: s.search(checked)).result
+        return self.search("", k, offset=offset, filter=filter, alpha=1.0, depth=depth, min_score=min_score,
+                           min_semantic=min_semantic, vector=_given(vector), explain=explain)  # fmt: skip
 
     async def asearch_by_vector(
         self,
@@ -379,10 +377,8 @@ class HybridIndex(Closeable):
         explain: bool = False,
     ) -> SearchResult:
         """`search_by_vector` without blocking the event loop."""
-        checked = check_query("", self._config, k=k, offset=offset, where=filter, explain=explain, alpha=1.0,
-                              vector=_given(vector), depth=depth, min_score=min_score,
-                              min_semantic=min_semantic)  # fmt: skip
-        return (await self.aperform(lambda s: s.search(checked))).result
+        return await self.asearch("", k, offset=offset, filter=filter, alpha=1.0, depth=depth, min_score=min_score,
+                                  min_semantic=min_semantic, vector=_given(vector), explain=explain)  # fmt: skip
 
     def search_diverse(
         self,
@@ -409,7 +405,7 @@ class HybridIndex(Closeable):
         Returns:
             The hits in the order in which they were chosen; their scores are those of `search`.
         """
-        text, vector = _text_or_vector(query)
+        text, vector = (query, None) if isinstance(query, str) else ("", _given(query))
         checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
                               alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
         return self.perform(lambda s: search_diverse(s, checked, candidates, diversity))
@@ -429,7 +425,7 @@ class HybridIndex(Closeable):
         explain: bool = False,
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
-        text, vector = _text_or_vector(query)
+        text, vector = (query, None) if isinstance(query, str) else ("", _given(query))
         checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
                               alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
         return await self.aperform(lambda s: search_diverse(s, checked, candidates, diversity))
@@ -602,7 +598,7 @@ class HybridIndex(Closeable):
     def _prepare(self) -> Searcher:
         """Create or check the collection, once."""
         with self._opening:
-            self._check_open()
+            self._connection.check_open()
             if self._searcher is None:
                 flow = prepare(self._wish, self._connection.capabilities)
                 self._searcher = Searcher(run(flow, self._connection), self._cache_size)
@@ -610,19 +606,11 @@ class HybridIndex(Closeable):
 
     async def _aprepare(self) -> Searcher:
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
-        self._check_open()
+        self._connection.check_open()
         if self._searcher is None:
             flow = prepare(self._wish, self._connection.capabilities)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
-
-    def _check_open(self) -> None:
-        if self._connection.closed:
-            raise self._connection.closed_error()
-
-
-def _text_or_vector(query: str | Sequence[float]) -> tuple[str, Sequence[float] | None]:
-    return (query, None) if isinstance(query, str) else ("", _given(query))
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:

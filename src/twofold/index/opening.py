@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
@@ -29,7 +29,8 @@ log = logging.getLogger("twofold")
 
 # --- The payload indexes that serve filters ---
 
-_NUMBERS = {"integer", "float"}
+_MISLEADING = {("integer", "datetime"), ("float", "datetime"), ("datetime", "float")}
+"""What there is, and what is asked for, where the engine would answer wrongly."""
 # The engine answers any range from the one index that a field has: dates compared as numbers, numbers as dates. So an
 # index for ranges is only made where somebody who knows the field declared it.
 _MADE_BY_ITSELF = {"keyword", "bool", "text"}
@@ -50,7 +51,7 @@ class PayloadIndexes:
         for field_name, kind in needed_indexes(where).items():
             key = metadata_key(field_name)
             present = self._kinds.get(key)
-            if present is not None and _misleads(present, kind):
+            if (present, kind) in _MISLEADING:
                 raise FilterError(
                     f"{key!r} has a payload index of kind {present}, with which the engine can't compare as "
                     f"{kind}: keep dates and numbers in different fields, or delete that index"
@@ -80,15 +81,13 @@ class PayloadIndexes:
                 log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
 
 
-def _misleads(present: str, wanted: str) -> bool:
-    return (present in _NUMBERS and wanted == "datetime") or (present == "datetime" and wanted == "float")
-
-
 # --- Opening a collection: create it, or check that what is there fits what was asked for ---
 
 
 OLDEST_SERVER = (1, 16)
 _CORPUS_IDF = (1, 19)
+_Encoders: TypeAlias = tuple[DenseEncoder, int, SparseEncoder]
+"""The dense one, its dimension, and the sparse one."""
 # What BM25 vectors had before these settings were there to record.
 _BEFORE = {"delta": 0.0, "pairs": 0.0}
 
@@ -158,22 +157,24 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
             )
         yield from _create(wish, engine)
     schema = yield from calls.describe(wish.collection)
-    encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, schema.record))
-    dense, sparse = encoders
-    dim: int = yield Work(lambda: _dimension(schema.record, dense))
-    ready = _check(wish.collection, schema, engine, dense, dim, sparse)
-    if not engine.corpus_idf or (version is not None and version < _CORPUS_IDF):
+    encoders: _Encoders = yield Work(lambda: _encoders(wish, schema.record))
+    ready = _check(wish.collection, schema, engine, *encoders)
+    if version is not None and version < _CORPUS_IDF:
         ready = replace(ready, corpus_idf=False)
-    if schema.record is None and (wish.adopt or not schema.points):
-        yield from calls.set_metadata(wish.collection, {RECORD_KEY: _record(dense, dim, sparse)})
-    elif schema.record is None:
-        ready = _unrecorded(ready)
-    return ready
-
-
-def _dimension(record: Mapping[str, Any] | None, dense: DenseEncoder) -> int:
-    """The recorded dimension, so that a collection can be opened (and searched by words) with its model down."""
-    return dimension_of(dense) if record is None else int(record["dense"]["dim"])
+    if schema.record is not None:
+        return ready
+    if wish.adopt or not schema.points:
+        yield from calls.set_metadata(wish.collection, {RECORD_KEY: _record(*encoders)})
+        return ready
+    # Somebody else's points: they can be searched, but nothing says which model wrote them.
+    name, model = wish.collection, ready.dense.name
+    warning = "collection %r was not written by Twofold: results are only right if its vectors come from %s"
+    log.warning(warning, name, model)
+    reason = (
+        f"collection {name!r} was written by something else, so nothing says which model its vectors come from: if it "
+        f"is {model}, open it once with adopt=True"
+    )
+    return replace(ready, read_only=reason)
 
 
 def _check_version() -> Flow[tuple[int, int] | None]:
@@ -191,11 +192,10 @@ def _check_version() -> Flow[tuple[int, int] | None]:
 
 
 def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
-    encoders: tuple[DenseEncoder, SparseEncoder] = yield Work(lambda: _encoders(wish, None))
-    dense, sparse = encoders
-    dim: int = yield Work(lambda: dimension_of(dense))
+    encoders: _Encoders = yield Work(lambda: _encoders(wish, None))
+    _, dim, sparse = encoders
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
-    arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(dense, dim, sparse))
+    arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(*encoders))
     try:
         yield from calls.create(wish.collection, arguments)
     except EngineError:
@@ -213,10 +213,14 @@ def _record(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, A
     }
 
 
-def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> tuple[DenseEncoder, SparseEncoder]:
-    """What was asked for; where nothing was, what the collection was written with."""
+def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> _Encoders:
+    """What was asked for; where nothing was, what the collection was written with.
+
+    The dimension is the recorded one, so that a collection can be opened (and searched by words) with its model down.
+    """
     if record is None:
-        return resolve_dense(wish.dense), resolve_sparse(wish.sparse, wish.language)
+        dense, sparse = resolve_dense(wish.dense), resolve_sparse(wish.sparse, wish.language)
+        return dense, dimension_of(dense), sparse
     if record.get("format") != FORMAT:
         raise CollectionMismatch(
             f"collection {wish.collection!r} has format {record.get('format')!r}, this version of Twofold reads "
@@ -224,7 +228,7 @@ def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> tuple[DenseEncode
             expected=FORMAT,
             found=record.get("format"),
         )
-    return _dense_for(wish, record["dense"]), _sparse_for(wish, record["sparse"])
+    return _dense_for(wish, record["dense"]), int(record["dense"]["dim"]), _sparse_for(wish, record["sparse"])
 
 
 def _dense_for(wish: Wish, recorded: Mapping[str, Any]) -> DenseEncoder:
@@ -248,15 +252,20 @@ def _dense_for(wish: Wish, recorded: Mapping[str, Any]) -> DenseEncoder:
 
 def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
     if wish.sparse is None and wish.language in (None, recorded.get("language")):
-        return _recorded_sparse(wish.collection, recorded)
+        settings = dict(recorded)
+        model = settings.pop("model")
+        if model == "bm25":
+            return BM25(**{**_BEFORE, **settings})
+        try:
+            return resolve_sparse(model, None)
+        except ConfigError as error:
+            raise ConfigError(
+                f"collection {wish.collection!r} was written with sparse model {model!r}: pass it as sparse="
+            ) from error
     sparse = resolve_sparse(wish.sparse, wish.language)
     if sparse.settings != dict(recorded):
-        differ = {
-            key: (recorded.get(key), sparse.settings.get(key))
-            for key in {*recorded, *sparse.settings}
-            if recorded.get(key) != sparse.settings.get(key)
-        }
-        listed = ", ".join(f"{key} {old!r}, not {new!r}" for key, (old, new) in sorted(differ.items()))
+        both = {key: (recorded.get(key), sparse.settings.get(key)) for key in {*recorded, *sparse.settings}}
+        listed = ", ".join(f"{key} {old!r}, not {new!r}" for key, (old, new) in sorted(both.items()) if old != new)
         raise CollectionMismatch(
             f"collection {wish.collection!r} was written with {listed}: leave language= and sparse= out to use what "
             "it was written with, or add the documents to a new collection",
@@ -264,19 +273,6 @@ def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
             found=sparse.settings,
         )
     return sparse
-
-
-def _recorded_sparse(collection: str, recorded: Mapping[str, Any]) -> SparseEncoder:
-    settings = dict(recorded)
-    model = settings.pop("model")
-    if model == "bm25":
-        return BM25(**{**_BEFORE, **settings})
-    try:
-        return resolve_sparse(model, None)
-    except ConfigError as error:
-        raise ConfigError(
-            f"collection {collection!r} was written with sparse model {model!r}: pass it as sparse="
-        ) from error
 
 
 def _check(
@@ -299,12 +295,10 @@ def _check(
             f"collection {collection!r} does not compare its vector {DENSE!r} by cosine, as fusion needs it: choose "
             "another collection name, and add the documents there"
         )
-    notes: tuple[str, ...] = ()
-    if schema.sparse and sparse.needs_idf and not schema.idf:
-        notes = (
-            f"the sparse vector {SPARSE!r} has no IDF modifier, so rare words count no more than common ones: "
-            "update_collection(sparse_vectors_config=…) with Modifier.IDF mends it",
-        )
+    without_idf = (
+        f"the sparse vector {SPARSE!r} has no IDF modifier, so rare words count no more than common ones: "
+        "update_collection(sparse_vectors_config=…) with Modifier.IDF mends it"
+    )
     return Ready(
         collection=collection,
         dense=dense,
@@ -314,22 +308,8 @@ def _check(
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
         sampler=Sampler(collection, dense.languages),
-        corpus_idf=schema.idf,
+        corpus_idf=schema.idf and engine.corpus_idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
-        notes=notes,
+        notes=(without_idf,) if schema.sparse and sparse.needs_idf and not schema.idf else (),
     )
-
-
-def _unrecorded(ready: Ready) -> Ready:
-    """Somebody else's points: they can be searched, but nothing says which model wrote them."""
-    log.warning(
-        "collection %r was not written by Twofold: results are only right if its vectors come from %s",
-        ready.collection,
-        ready.dense.name,
-    )
-    reason = (
-        f"collection {ready.collection!r} was written by something else, so nothing says which model its vectors "
-        f"come from: if it is {ready.dense.name}, open it once with adopt=True"
-    )
-    return replace(ready, read_only=reason)

@@ -6,7 +6,8 @@ leg that can be used, and says why not where one can't.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import index
@@ -141,10 +142,7 @@ def _whole_number(name: str, value: Any) -> int:
 
 def _named_part(where: Node) -> Node | None:
     """What a filter names is a part of the collection that ranks as if it had a collection of its own."""
-    if not isinstance(where, Native):
-        return part_of(where)
-    part = native_part_of(where.filter)
-    return None if part is None else Native(part)
+    return native_part_of(where.filter) if isinstance(where, Native) else part_of(where)
 
 
 def _overridden(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
@@ -175,6 +173,18 @@ def _leaning(fusion: Strategy, meaning: float, _: float) -> Strategy:
 
 # --- The text as vectors ---
 
+
+@contextmanager
+def encoding(model: str, what: str) -> Iterator[None]:
+    """Whatever a model raises is an error of ours, which names it."""
+    try:
+        yield
+    except TwofoldError:
+        raise
+    except Exception as error:
+        raise EncoderError(f"{model} failed on {what}: {error}") from error
+
+
 HINT_WEIGHT = 0.6
 """What a word that was probably meant weighs, where one that was written weighs 1."""
 _MAX_NAMED_CANDIDATES = 50
@@ -189,8 +199,6 @@ class EncodedLeg:
     vector: Vectors | Sparse
     terms: int = 1
     """How many different terms a lexical query has."""
-    score_threshold: float | None = None
-    """The raw score below which a candidate doesn't count."""
     max_candidates: int | None = None
     """Bring no more candidates than this, whatever the depth."""
 
@@ -232,14 +240,12 @@ class QueryEncoder:
         """One leg; None if there is nothing to look for."""
         if name == "dense":
             vector = (yield from self.dense(text)) if query.vector is None else query.vector
-            return EncodedLeg("dense", vector, score_threshold=query.config.min_semantic)
+            return EncodedLeg("dense", vector)
         embed, hint = self._ready.sparse.embed_query, query.hint
         words: Sparse = yield Work(
             lambda: blend([(embed(text), 1.0), (embed(hint), HINT_WEIGHT)]) if hint else embed(text)
         )
-        if not words.indices:
-            return None
-        return EncodedLeg("lexical", words, words.terms, score_threshold=query.config.min_lexical)
+        return EncodedLeg("lexical", words, words.terms) if words.indices else None
 
     def dense(self, text: str) -> Flow[Vectors]:
         """The dense vector of a text, from the cache if it is there."""
@@ -261,11 +267,7 @@ class QueryEncoder:
     def embed_query(self, text: str) -> Flow[list[float]]:
         """The dense vector that a search for this text compares with."""
         cleaned = normalise(check_text(text))
-        try:
+        with encoding(self._ready.dense.name, "a query"):
             vector = yield from self.dense(cleaned)
-        except TwofoldError:
-            raise
-        except Exception as error:
-            raise EncoderError(f"{self._ready.dense.name} failed on a query: {error}") from error
         numbers: list[float] = vector.tolist()
         return numbers

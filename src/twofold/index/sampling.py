@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, TEXT_KEY
+from twofold.engine.layout import DENSE, TEXT_KEY, Point
 from twofold.filters import Node
 from twofold.flow import Flow
 from twofold.text import looks_like_code
@@ -47,7 +47,7 @@ class _Sample(NamedTuple):
     value: Any
     rows: int
     changes: int
-    taken: float
+    valid_until: float
 
 
 class Sampler:
@@ -66,42 +66,32 @@ class Sampler:
 
     def makeup(self, within: Node | None = None) -> Flow[Makeup]:
         """What the collection, or the part of it that a filter selects, is made of."""
-        if (known := self._known(within)) is not None:
-            made_of: Makeup = known.value
-            return made_of
-        changes = self._changes
-        rows, _ = yield from calls.scroll(self._collection, within, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,))
-        made_of = makeup_of(((row.payload or {}).get(TEXT_KEY) for row in rows), self._languages)
-        self._keep(within, made_of, len(rows), changes)
-        return made_of
+        made_of = partial(_makeup, languages=self._languages)
+        return self._sample(within, made_of, _OUTDATED_SHARE, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,))
 
     def background(self) -> Flow[float | None]:
         """The mean cosine of the texts here, for a model that nobody has measured; None if there are too few."""
-        if (known := self._known(DENSE, tolerated=0.0)) is not None:
-            cosine: float | None = known.value
-            return cosine
-        changes = self._changes
-        rows, _ = yield from calls.scroll(self._collection, None, limit=_SAMPLED_VECTORS, only=(), vectors=(DENSE,))
-        named = [row.vector.get(DENSE) for row in rows if isinstance(row.vector, dict)]
-        cosine = mean_cosine([vector for vector in named if vector is not None])
-        self._keep(DENSE, cosine, len(rows), changes)
-        return cosine
+        return self._sample(DENSE, _mean_cosine, 0.0, limit=_SAMPLED_VECTORS, only=(), vectors=(DENSE,))
 
-    def _known(self, what: Node | str | None, tolerated: float = _OUTDATED_SHARE) -> _Sample | None:
-        """What was seen, unless enough was written here since to matter, or others had time to."""
-        last = self._samples.get(what)
-        if last is None or self._changes - last.changes > tolerated * last.rows:
-            return None
-        return None if time.monotonic() - last.taken >= _LOOK_AGAIN_SECONDS else last
-
-    def _keep(self, what: Node | str | None, value: Any, rows: int, changes: int) -> None:
+    def _sample(
+        self, what: Node | str | None, read: Callable[[Sequence[Point]], Any], outdated: float, **wanted: Any
+    ) -> Flow[Any]:
+        """What was seen last, unless enough was written here since to matter, or others had time to."""
+        last, changes = self._samples.get(what), self._changes
+        if last is not None and changes - last.changes <= outdated * last.rows and time.monotonic() < last.valid_until:
+            return last.value
+        rows, _ = yield from calls.scroll(self._collection, None if isinstance(what, str) else what, **wanted)
         if len(self._samples) >= _REMEMBERED_SAMPLES:
             self._samples.clear()
-        self._samples[what] = _Sample(value, rows, changes, time.monotonic())
+        seen = _Sample(read(rows), len(rows), changes, time.monotonic() + _LOOK_AGAIN_SECONDS)
+        self._samples[what] = seen
+        return seen.value
 
 
-def mean_cosine(vectors: Sequence[Any]) -> float | None:
+def _mean_cosine(points: Sequence[Point]) -> float | None:
     """Of all pairs, to the nearest hundredth; None for too few vectors."""
+    named = [point.vector.get(DENSE) for point in points if isinstance(point.vector, dict)]
+    vectors = [vector for vector in named if vector is not None]
     if len(vectors) < _VECTORS_NEEDED:
         return None
     rows = np.asarray(vectors, dtype=np.float64)
@@ -110,8 +100,9 @@ def mean_cosine(vectors: Sequence[Any]) -> float | None:
     return round(min((together - len(rows)) / (len(rows) * (len(rows) - 1)), _GREATEST_BACKGROUND), 2)
 
 
-def makeup_of(texts: Iterable[object], languages: Collection[str] | None) -> Makeup:
+def _makeup(points: Sequence[Point], languages: Collection[str] | None) -> Makeup:
     """What texts are made of, for a model that knows these languages."""
+    texts = [(point.payload or {}).get(TEXT_KEY) for point in points]
     kinds = Counter(_kind(text) for text in texts if isinstance(text, str) and text.strip())
     code = kinds[_CODE] / (kinds.total() + _DOUBTFUL_TEXTS)
     if languages is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from twofold.documents import point_id
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, ScoredPoint, Stored, from_point
-from twofold.engine.requests import EngineQuery, FusedQuery, PayloadWithout, VectorQuery
+from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, HasPoint, Node, TextContains
 from twofold.flow import Flow, Work
@@ -62,7 +63,7 @@ class _Plan:
     needs_cosine: Floor | None
     """A floor that gives a second chance by cosine, where the answers themselves don't tell cosines."""
     brings_vectors: bool
-    """The cosines are computed here, from vectors that come with the hits; otherwise the engine is asked for them."""
+    """They are computed here, from vectors that come with the hits; otherwise the engine is asked for them."""
 
 
 class Searcher:
@@ -70,8 +71,6 @@ class Searcher:
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self.encoder = QueryEncoder(ready, cache_size)
-        self.tuned: Strategy | None = None
-        self.calibration: Calibration | None = None
         self.adopt(ready)
         self._logged: set[str] = set()
 
@@ -79,8 +78,9 @@ class Searcher:
         """The collection's settings have changed."""
         self.ready = ready
         record = ready.schema.record or {}
-        self.tuned = restore(record["tuned"]) if record.get("tuned") else None
-        self.calibration = Calibration.from_payload(record["calibrated"]) if record.get("calibrated") else None
+        tuned, calibrated = record.get("tuned"), record.get("calibrated")
+        self.tuned: Strategy | None = restore(tuned) if tuned else None
+        self.calibration = Calibration.from_payload(calibrated) if calibrated else None
 
     def search(self, query: Query) -> Flow[Outcome]:
         """Answer a query."""
@@ -104,12 +104,10 @@ class Searcher:
             candidates = yield from self._match_text(text, query)
             mode = "text"
             reasons.append("neither leg found anything, so the query's words were matched in the text")
-        ranked = len(candidates)
         floor = ranker.floor(mode)
         shown, problems = _shown(candidates, floor, ranker, query.need)
         if problems and len(shown) < query.need and legs:  # their places go to those that come next
             candidates, brought = yield from self._candidates(query, ranker, legs, spare=query.config.depth)
-            ranked = len(candidates)
             shown, problems = _shown(candidates, floor, ranker, query.need)
         if (reranker := query.reranker) is not None:
             best = shown
@@ -120,7 +118,8 @@ class Searcher:
             self._log_once(reason)
         matched = (yield from self._matched_words(query, page, mode)) if query.explain else None
         hits = _hits(page, ranker, names, mode, matched)
-        return Outcome(SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems), ranked, brought)
+        result = SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems)
+        return Outcome(result, len(candidates), brought)
 
     # --- the fusion for this collection and query ----------------------------------------------
 
@@ -211,7 +210,7 @@ class Searcher:
             most = min(depth, limit) if alone else depth
             return [self.leg_request(query, leg, depth, limit=most, payload=True) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
-        payload = PayloadWithout(query.hidden_fields) if query.hidden_fields else True
+        payload = query.hidden_fields or True
         fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload, with_dense=plan.brings_vectors)
         return [fused, *legs] if query.explain else [fused]
 
@@ -225,7 +224,7 @@ class Searcher:
             vector=leg.vector,
             limit=min(depth, leg.max_candidates or depth, limit or depth),
             filter=query.where,
-            score_threshold=leg.score_threshold,
+            score_threshold=query.config.min_semantic if leg.name == "dense" else query.config.min_lexical,
             hnsw_ef=max(query.config.hnsw_ef or 0, depth) if graph else None,
             exact=graph and query.config.exact,
             idf_corpus=query.idf_corpus if leg.name == "lexical" and self.ready.corpus_idf else None,
@@ -247,7 +246,11 @@ class Searcher:
 
     def _match_text(self, text: str, query: Query) -> Flow[list[Candidate]]:
         """The last resort: documents that contain words of the query, most of them first."""
-        asked = yield from self._telling_words(text)
+        asked, sparse = words(text)[:_MAX_FALLBACK_WORDS], self.ready.sparse
+        # The words that the lexical leg would count; all of them if there are none, or if it can't tell. That it fails
+        # may be the very reason for being here, and has been reported.
+        with suppress(Exception):
+            asked = (yield Work(lambda: [word for word in asked if sparse.embed_query(word).indices])) or asked
         if not asked:
             return []
         each_word = tuple(TextContains(word) for word in asked)
@@ -262,15 +265,6 @@ class Searcher:
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
         return [Candidate(each, share, share) for each, share in settled if share > 0]
-
-    def _telling_words(self, text: str) -> Flow[list[str]]:
-        """The words that the lexical leg would count; all of them if there are none, or if it can't tell."""
-        spoken, sparse = words(text)[:_MAX_FALLBACK_WORDS], self.ready.sparse
-        try:
-            telling: list[str] = yield Work(lambda: [word for word in spoken if sparse.embed_query(word).indices])
-        except Exception:  # it may be the very reason for being here, and has been reported
-            return spoken
-        return telling or spoken
 
     # --- what to say about the hits ------------------------------------------------------------
 
@@ -355,11 +349,7 @@ def _shown(
 
 
 def _hits(
-    page: Sequence[Candidate],
-    ranker: Ranker,
-    legs: Sequence[LegName],
-    mode: Mode,
-    matched: Sequence[tuple[str, ...]] | None,
+    page: Sequence[Candidate], ranker: Ranker, legs: list[LegName], mode: Mode, matched: list[tuple[str, ...]] | None
 ) -> tuple[Hit, ...]:
     """One page of a ranking; explained if the matched words of each candidate are given."""
     hits = []
@@ -384,10 +374,18 @@ Numbers = npt.NDArray[np.float64]
 
 def search_diverse(searcher: Searcher, query: Query, candidates: int, diversity: float) -> Flow[SearchResult]:
     """Choose among the best candidates of a search by text, or by vector if one is given."""
-    wide = _widened(query, candidates, diversity)
+    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
+        raise InvalidQuery(f"candidates must be a whole number from 1, got {candidates!r}")
+    if not is_number(diversity) or not 0 <= diversity <= 1:
+        raise InvalidQuery(f"diversity must be between 0 (relevance only) and 1 (difference only), got {diversity!r}")
+    wide = replace(query, k=max(candidates, query.k) if query.k else 0)
     result = (yield from searcher.search(wide)).result
     units = yield from _units(searcher.ready, result.ids)
-    relevance = _shares(result) if wide.vector is None else units @ _unit(check_vector(wide.vector, searcher.ready))
+    if query.vector is None:  # compared with the best, so that cosines are on the same scale
+        shares = np.array([hit.relevance for hit in result], dtype=np.float64)
+        relevance = shares / (shares.max(initial=0.0) or 1.0)
+    else:
+        relevance = units @ _unit(check_vector(query.vector, searcher.ready))
     chosen = choose(relevance, units, query.k, diversity)
     return replace(result, hits=tuple(result.hits[place] for place in chosen))
 
@@ -410,20 +408,6 @@ def choose(relevance: Numbers, units: Numbers, k: int, diversity: float) -> list
         free[place] = False
         chosen.append(place)
     return chosen
-
-
-def _widened(query: Query, candidates: int, diversity: float) -> Query:
-    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
-        raise InvalidQuery(f"candidates must be a whole number from 1, got {candidates!r}")
-    if not is_number(diversity) or not 0 <= diversity <= 1:
-        raise InvalidQuery(f"diversity must be between 0 (relevance only) and 1 (difference only), got {diversity!r}")
-    return replace(query, k=max(candidates, query.k) if query.k else 0)
-
-
-def _shares(result: SearchResult) -> Numbers:
-    """How relevant the hits are, compared with the best: 1 for it, so that cosines are on the same scale."""
-    best = max((hit.relevance for hit in result), default=0.0)
-    return np.array([hit.relevance / best if best else 0.0 for hit in result], dtype=np.float64)
 
 
 def _units(ready: Ready, ids: Sequence[str]) -> Flow[Numbers]:

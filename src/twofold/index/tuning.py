@@ -13,6 +13,7 @@ from twofold.encoders.base import Sparse, check_dense
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, from_point
 from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
+from twofold.filters import HasPoint
 from twofold.flow import Flow, Renew, Work
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
@@ -65,16 +66,13 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advan
 def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
     """How many of the expected ids are not there. If all of them are not, nothing can be learned."""
     expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
-    points, there = list(expected), 0
-    for start in range(0, len(points), _CALIBRATED_TEXTS):
-        batch = points[start : start + _CALIBRATED_TEXTS]
-        there += len((yield from calls.retrieve(searcher.ready.collection, batch, only=())))
+    there = yield from calls.count(searcher.ready.collection, HasPoint(tuple(expected)))
     if not there:
         raise InvalidQuery(
             f"none of the expected ids is in the collection ({next(iter(expected.values()))!r}, for one): give the ids "
             "that the documents were added with"
         )
-    return len(points) - there
+    return len(expected) - there
 
 
 def untune(searcher: Searcher) -> Flow[bool]:

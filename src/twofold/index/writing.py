@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
@@ -21,19 +19,16 @@ from twofold.engine.layout import METADATA_KEY, from_point, metadata_key, to_poi
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
-    EncoderError,
     EngineError,
     FilterError,
     InvalidDocument,
     InvalidQuery,
     PartialAdd,
-    TwofoldError,
 )
 from twofold.filters import HasPoint, Native, Node, Not, matches_all
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Ready
-from twofold.index.queries import FilterLike as FilterLike
-from twofold.index.queries import as_node
+from twofold.index.queries import FilterLike, as_node, check_vector, encoding
 from twofold.results import IndexInfo
 
 if TYPE_CHECKING:
@@ -50,7 +45,6 @@ def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
     """Turn (done, total) into what was asked for: nothing, a function's calls, or a bar."""
     total = len(documents) if isinstance(documents, Sequence) else None
     done = 0
-
     if progress is False:
         yield lambda count: None
     elif callable(progress):
@@ -130,20 +124,13 @@ def _checked(ready: Ready, documents: Iterable[DocumentLike], columns: Columns) 
 
 
 def _given_vector(ready: Ready, vector: Any, position: int) -> Vectors | None:
-    """A vector that came with a document, checked like a model's; None if it is to be made here."""
+    """A vector that came with a document; None if it is to be made here."""
     if vector is None or ready.no_dense:
         return None
-    if np.shape(vector) != (ready.dim,):
-        raise InvalidDocument(
-            f"its vector has shape {np.shape(vector)}, and those of the collection have {ready.dim} dimensions: make "
-            f"it with the model that the collection was written with, {ready.dense.name}",
-            position=position,
-        )
     try:
-        checked: Vectors = check_dense([vector], 1, ready.dim, "the vector given with it")[0]
-    except EncoderError as error:
+        return check_vector(vector, ready)
+    except InvalidQuery as error:
         raise InvalidDocument(str(error), position=position) from error
-    return checked
 
 
 def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:
@@ -168,12 +155,8 @@ def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
     if ready.no_dense or not texts:
         return []
     encoder, native = ready.dense, ready.dense.aembed_documents
-    try:
+    with encoding(encoder.name, f"a batch of {len(texts)}"):
         raw = yield Work(lambda: encoder.embed_documents(texts), None if native is None else lambda: native(texts))
-    except TwofoldError:
-        raise
-    except Exception as error:
-        raise EncoderError(f"{encoder.name} failed on a batch of {len(texts)}: {error}") from error
     return list(check_dense(raw, len(texts), ready.dim, encoder.name))
 
 
@@ -181,12 +164,8 @@ def encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
     """Sparse vectors for texts that are not blank; none if the collection has no lexical leg."""
     if ready.no_lexical or not texts:
         return []
-    try:
+    with encoding("the sparse encoder", f"a batch of {len(texts)}"):
         vectors: list[Sparse] = yield Work(lambda: ready.sparse.embed_documents(texts))
-    except TwofoldError:
-        raise
-    except Exception as error:
-        raise EncoderError(f"the sparse encoder failed on a batch of {len(texts)}: {error}") from error
     return vectors
 
 
@@ -202,6 +181,7 @@ def embed(ready: Ready, texts: Sequence[str]) -> Flow[list[list[float]]]:
 
 _PAGE_SIZE = 256
 _FIRST_VALUES = 1024
+EVERYTHING = Not(HasPoint(()))
 
 
 def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
@@ -223,10 +203,9 @@ def fetch(ready: Ready, where: FilterLike | None, limit: int | None, newest_firs
     if newest_first is not None and limit != 0:
         yield from ready.indexes.ensure(newest_first, "datetime", wait=True)
         wanted = (yield from calls.count(ready.collection, node)) if limit is None else limit
-        key = metadata_key(newest_first)
         if not wanted:
             return []
-        rows, _ = yield from calls.scroll(ready.collection, node, limit=wanted, order_by=key)
+        rows, _ = yield from calls.scroll(ready.collection, node, limit=wanted, order_by=metadata_key(newest_first))
         return [from_point(row).as_document() for row in rows]
     found: list[Document] = []
     offset: Any = None
@@ -264,23 +243,14 @@ def update_metadata(
 ) -> Flow[None]:
     """Change metadata fields of documents by ids or by filter. No vector is made, so any model's points will do."""
     (record,) = check([Document("", "-", changes)])
-    which = _selected(ids, where, "update_metadata")
+    which = selected(ids, where, "update_metadata")
     yield from ready.indexes.serve(which, create=False)
     if record.metadata:
         yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, which)
 
 
-def delete(ready: Ready, ids: str | Sequence[str] | None, where: FilterLike | None) -> Flow[int]:
-    """Delete by ids or by filter; gives how many there were."""
-    return (yield from _delete(ready, _selected(ids, where, "delete")))
-
-
-def clear(ready: Ready) -> Flow[int]:
-    """Delete everything; gives how many there were."""
-    return (yield from _delete(ready, Not(HasPoint(()))))
-
-
-def _delete(ready: Ready, which: Node) -> Flow[int]:
+def delete(ready: Ready, which: Node) -> Flow[int]:
+    """Delete what was selected, or `EVERYTHING`; gives how many there were."""
     yield from ready.indexes.serve(which, create=False)
     number = yield from calls.count(ready.collection, which)
     if number:
@@ -289,29 +259,25 @@ def _delete(ready: Ready, which: Node) -> Flow[int]:
     return number
 
 
-def _selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node:
+def selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: str) -> Node:
     """The documents that are meant by ids or by a filter, which must not mean all of them."""
     if (ids is None) == (where is None):
         raise InvalidQuery(f"{verb} takes either ids or a filter")
     if ids is not None:
         return HasPoint(tuple(point_id(identity) for identity in _id_list(ids)))
     node = as_node(where)
-    if node is None or _says_nothing(node):
+    if isinstance(node, Native):
+        native = node.filter
+        says_something = native.must or native.should or native.must_not or native.min_should
+    else:
+        says_something = node is not None and not matches_all(node)
+    if node is None or not says_something:
         raise FilterError(f"this filter matches everything: name what to {verb.partition('_')[0]}")
     return node
 
 
-def _says_nothing(node: Node) -> bool:
-    if not isinstance(node, Native):
-        return matches_all(node)
-    native = node.filter
-    return not (native.must or native.should or native.must_not or native.min_should)
-
-
 def _id_list(ids: str | Sequence[str]) -> list[str]:
-    if not isinstance(ids, Iterable):
-        raise InvalidQuery(f"ids are strings, got {type(ids).__name__} {ids!r}")
-    wanted = [ids] if isinstance(ids, str) else list(ids)
+    wanted = [ids] if isinstance(ids, str) or not isinstance(ids, Iterable) else list(ids)
     for identity in wanted:
         if not isinstance(identity, str):
             raise InvalidQuery(f"ids are strings, got {type(identity).__name__} {identity!r}")
@@ -323,7 +289,6 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
     schema = yield from calls.describe(ready.collection)
     documents = yield from calls.count(ready.collection, None)
     legs = {"dense": ready.no_dense, "lexical": ready.no_lexical}
-    reasons = [reason for reason in (ready.no_dense, ready.no_lexical, ready.read_only) if reason]
     return IndexInfo(
         location=location,
         collection=ready.collection,
@@ -333,15 +298,13 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
         sparse=ready.sparse.settings,
         legs=tuple(name for name, reason in legs.items() if reason is None),
         indexed=tuple(sorted(schema.indexed)),
-        notes=(*reasons, *ready.notes),
+        notes=(*filter(None, (ready.no_dense, ready.no_lexical, ready.read_only)), *ready.notes),
     )
 
 
 def optimize(ready: Ready, progress: Callable[[OptimizeProgress], None] | None) -> Flow[bool]:
     """Build the search graph, where the engine doesn't do so by itself."""
-    if not ready.engine.optimizes:
-        return False
-    return (yield from calls.optimize(ready.collection, progress))
+    return ready.engine.optimizes and (yield from calls.optimize(ready.collection, progress))
 
 
 def only(point_ids: Sequence[str]) -> HasPoint:
