@@ -15,7 +15,9 @@ from twofold.engine.edge import EdgeConnection
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.filters import HasPoint
 from twofold.flow import Call
-from twofold.memory.recall import build_signals
+from twofold.memory.recall import Recall, build_signals
+from twofold.memory.state import Vocabulary
+from twofold.ranking.vocabulary import Lexicon, Words
 
 QUIET = MemoryConfig(touch=False)
 
@@ -80,7 +82,8 @@ def test_what_scores_low_is_looked_at_once_more_and_nothing_brings_its_vector(
 
 def test_ages_are_told_once_a_minute_and_nothing_is_younger_than_new() -> None:
     before = datetime.now(timezone.utc)
-    first, second = (build_signals(MemoryConfig(), None, ()).now for _ in range(2))
+    known = Vocabulary(Lexicon(str), Words(), memories=0, rows=0, fields=())
+    first, second = (build_signals(MemoryConfig(), Recall("tunnel"), known, {}, []).now for _ in range(2))
     assert before < first <= second
     assert (first.second, first.microsecond) == (0, 0)
     assert (first - before).total_seconds() <= 60

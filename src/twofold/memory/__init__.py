@@ -21,7 +21,7 @@ from twofold.memory.items import (
 )
 from twofold.memory.memory import Memory
 from twofold.memory.state import Learned
-from twofold.memory.turns import Turn
+from twofold.memory.writing import Turn
 
 __all__ = [
     "FIELDS",

@@ -15,7 +15,6 @@ from twofold.memory.items import INDEXES, check_trust, field_path
 from twofold.ranking.fusion import FusionLike, Strategy, resolve
 from twofold.ranking.signals import RecencyMode
 
-_PREFIX = "TWOFOLD_"
 # Names under which other memory servers know the same settings.
 _ALIASES = {"MCP_MEMORY_HYBRID_ALPHA": "alpha", "MCP_MEMORY_RECENCY_DECAY": "recency_decay"}
 
@@ -35,7 +34,9 @@ class MemoryConfig(BaseModel):
             try:
                 super().__init__(**given)
             except ValidationError as error:
-                raise ConfigError(f"{_reasons(error)}. Change or leave it out") from error
+                wrong = error.errors(include_url=False, include_context=False)
+                reasons = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}, got {e['input']!r}" for e in wrong]
+                raise ConfigError(f"{'; '.join(reasons)}. Change or leave it out") from error
 
     alpha: float | None = Field(default=None, ge=0, le=1)
     """From 0, words and tags only, to 1, meaning only. None: what was learned, or what suits the collection."""
@@ -103,26 +104,19 @@ class MemoryConfig(BaseModel):
         return f"set in {self._alpha_from}"
 
 
-def _reasons(error: ValidationError) -> str:
-    """What is wrong with which setting."""
-    reasons = error.errors(include_url=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}" for each in reasons)
-
-
 # --- What is in force when a memory is opened ---
 
-KINDS = ("memories", "knowledge")
-KNOWLEDGE = {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}
-"""What differs for knowledge: a fact from a manual doesn't fade, and being asked for doesn't make it truer."""
+# A fact from a manual doesn't fade, and being asked for doesn't make it truer.
+_PRESETS = {"memories": {}, "knowledge": {"recency_decay": 0.0, "popularity": 0.0, "near_duplicate": None}}
 
 
 def settle(
     kind: str, config: MemoryConfig | None, settings: CollectionSettings | None
 ) -> tuple[MemoryConfig, CollectionSettings]:
     """The settings to recall with, and the layout of the collection with the indexes that the fields need."""
-    if kind not in KINDS:
-        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    settled = settle_config(config, KNOWLEDGE if kind == "knowledge" else {})
+    if kind not in list(_PRESETS):  # whatever was given, also what can't be looked up
+        raise ConfigError(f"kind must be one of {', '.join(_PRESETS)}, got {kind!r}")
+    settled = settle_config(config, _PRESETS[kind])
     layout = settings or CollectionSettings()
     declared = {field_path(name): index for name, index in settled.fields.items()}
     indexes = {**declared, **INDEXES, **layout.payload_indexes}
@@ -146,7 +140,7 @@ def _given(config: MemoryConfig) -> dict[str, Any]:
 
 def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     """The settings that the environment makes; a wrong one says which variable it stands in."""
-    named = {f"{_PREFIX}{field.upper()}": field for field in MemoryConfig.model_fields}
+    named = {f"TWOFOLD_{field.upper()}": field for field in MemoryConfig.model_fields}
     settings: dict[str, Any] = {}
     for variable, field in {**_ALIASES, **named}.items():  # our own name goes last, and wins
         value = variables.get(variable, "").strip()

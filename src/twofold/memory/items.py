@@ -1,4 +1,4 @@
-"""What a memory is: its fields, how they lie in a payload, the filters over them, and memories as text for a model.
+"""What a memory is: its fields, how they lie in a payload, filters, whose it is, and memories as text for a model.
 
 `FIELDS` is the one table of a memory's fields. Payloads, payload indexes, filters, the checks of `remember`, `update`
 and `log`, what adapters show and what models read are made from it. A new field is a row there, an attribute of
@@ -8,22 +8,26 @@ and `log`, what adapters show and what models read are made from it. A new field
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from html import escape
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from twofold.documents import Record, check, iso, point_id
 from twofold.engine.layout import Stored
-from twofold.errors import ConfigError, FilterError, InvalidDocument, InvalidQuery, TwofoldError
-from twofold.filters import All, Either, Leaf, Node, Not, parse
+from twofold.errors import ConfigError, InvalidDocument, InvalidQuery, TwofoldError
+from twofold.filters import All, AnyOf, Either, Equals, Leaf, Node, Not, Present, parse
 from twofold.ranking.vocabulary import split
 from twofold.results import Hit, Problem, SearchResult, is_explanation
-from twofold.text import normalise
+from twofold.text import find_surrogate, normalise
+
+T = TypeVar("T")
 
 # --- Ids, as callers give them ---
 
@@ -48,6 +52,11 @@ def check_ids(ids: str | Sequence[str]) -> list[str]:
 def is_memory_id(identity: str) -> bool:
     """Every memory's id is a UUID; anything else can't be one's, and servers refuse to look for it."""
     return point_id(identity) == identity
+
+
+def pieces(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """So many at a time."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 # --- Values that callers give for fields ---
@@ -151,16 +160,14 @@ def _parse_texts(value: list[Any], name: str) -> tuple[str, ...]:
 
 
 _IS_TEXT = _checked(lambda value: isinstance(value, str) and bool(value.strip()), "a text with something in it")
-_IS_MAPPING = _checked(lambda value: isinstance(value, Mapping), "a mapping", dict)
-_IS_FLAG = _checked(lambda value: isinstance(value, bool), "True or False")
 _IS_SHARE = _checked(lambda value: _is_number(value, 0, 1), "a number from 0 to 1", float)
 _IS_COUNT = _checked(lambda value: _is_number(value, 0, MAX_EXACT_INTEGER, int), "a whole number from 0")
 
 TEXT = FieldKind(_IS_TEXT, str)
 TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), str)
 TAGS = FieldKind(as_tags, list, parse=_parse_texts, write=list)
-MAPPING = FieldKind(_IS_MAPPING, dict, write=dict)
-FLAG = FieldKind(_IS_FLAG, bool)
+MAPPING = FieldKind(_checked(lambda value: isinstance(value, Mapping), "a mapping", dict), dict, write=dict)
+FLAG = FieldKind(_checked(lambda value: isinstance(value, bool), "True or False"), bool)
 SHARE = FieldKind(_IS_SHARE, (int, float), (0, 1), write=float)
 COUNT = FieldKind(_IS_COUNT, int, (0, MAX_EXACT_INTEGER))
 MOMENT = FieldKind(as_moment, str, parse=as_moment, write=lambda moment: iso(moment.astimezone(timezone.utc)))
@@ -285,14 +292,13 @@ class MemoryHit(Hit):
 
     def as_metadata(self, result: SearchResult) -> dict[str, Any]:
         """As of any hit; "memory" has the fields that are shown of a memory besides its text and its own metadata."""
-        shown = {name: getattr(self.memory, name) for name in SHOWN}
-        return {**super().as_metadata(result), "memory": {name: _as_json(value) for name, value in shown.items()}}
+        return {**super().as_metadata(result), "memory": {**dict.fromkeys(SHOWN), **_written(self.memory, SHOWN)}}
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return value.isoformat() if isinstance(value, datetime) else value
+def _written(item: MemoryItem, names: Iterable[str]) -> dict[str, Any]:
+    """Some fields of a memory as JSON has them, without those that have no value."""
+    values = ((name, getattr(item, name)) for name in names)
+    return {name: FIELDS[name].kind.write(value) for name, value in values if value is not None}
 
 
 def added_by_search(metadata: Mapping[str, Any]) -> list[str]:
@@ -347,9 +353,7 @@ class Remembered(str):
 
     __slots__ = ("is_new", "similar")
 
-    def __new__(  # noqa: D102
-        cls, identity: str, *, is_new: bool = True, similar: Sequence[Similar] = ()
-    ) -> Remembered:
+    def __new__(cls, identity: str, *, is_new: bool = True, similar: Sequence[Similar] = ()) -> Remembered:  # noqa: D102
         made = super().__new__(cls, identity)
         made.is_new = is_new
         made.similar = tuple(similar)
@@ -383,9 +387,6 @@ class MemoryPage(Sequence[MemoryItem]):
 
     def __len__(self) -> int:
         return len(self.items)
-
-    def __iter__(self) -> Iterator[MemoryItem]:
-        return iter(self.items)
 
 
 @dataclass(frozen=True)
@@ -421,9 +422,7 @@ def content_hash(text: str) -> str:
 
 def to_record(item: MemoryItem, shelf: str) -> Record:
     """A memory as a document that can be stored under the label of a shelf; raises `InvalidDocument` if it can't."""
-    values = {name: getattr(item, name) for name in FIELDS}
-    fields = {name: FIELDS[name].kind.write(value) for name, value in values.items() if value is not None}
-    metadata = {"shelf": shelf, **fields, "words": searchable_words(item)}
+    metadata = {"shelf": shelf, **_written(item, FIELDS), "words": searchable_words(item)}
     return next(check([{"text": item.text, "id": item.id, "metadata": metadata}]))
 
 
@@ -498,11 +497,7 @@ _OWN_NAMES = frozenset({*FIELDS, *INDEXES})
 
 def condition(given: Mapping[str, Any] | None) -> Node | None:
     """A filter dict as a condition: {"type": "note"} is a memory's own field, {"project": "x"} the caller's."""
-    if given is None:
-        return None
-    if not isinstance(given, Mapping):
-        raise FilterError(f"a filter is a dict such as {{'type': 'note'}}, got {type(given).__name__}")
-    return _placed(parse(given)) if given else None
+    return None if given is None or given == {} else _placed(parse(given))
 
 
 def _placed(node: Node) -> Node:
@@ -516,6 +511,89 @@ def _placed(node: Node) -> Node:
 def field_path(name: str) -> str:
     """Where a field lies: a memory's own under its name, the caller's under `metadata`."""
     return name if name.split(".")[0] in _OWN_NAMES else f"metadata.{name}"
+
+
+# --- Whose memories: the scope that every operation of a `Memory` stays in ---
+
+Shelf: TypeAlias = Literal["memory", "superseded", "log", "feedback", "learned"]
+"""The rows of a user lie on shelves, so that one condition tells their memories from their logs and feedback."""
+MEMORIES: tuple[Shelf, ...] = ("memory", "superseded")
+TEXTS: tuple[Shelf, ...] = (*MEMORIES, "log")
+"""The shelves of rows that have a text, and so vectors."""
+EVERYTHING: tuple[Shelf, ...] = (*TEXTS, "feedback", "learned")
+_NAMESPACE = uuid.UUID("0c9a1f6b-5c0e-5b3f-9a53-7f1f0d5a9a61")
+_MAX_NAME_LENGTH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A user, and optionally one agent and one session of theirs.
+
+    A narrower scope sees less: memories of other agents and sessions are not there for it.
+    """
+
+    user: str
+    agent: str | None = None
+    session: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("user", self.user), *self._narrow()):
+            _check_name(name, value)
+
+    def label(self, shelf: Shelf) -> str:
+        """What the user's rows on a shelf carry. Shelves have no colon, so no two users can share a label."""
+        return f"{shelf}:{self.user}"
+
+    def where(self, shelves: Iterable[Shelf], *also: Node | None) -> Node:
+        """The condition for everything of this scope on some shelves."""
+        labels = tuple(self.label(shelf) for shelf in shelves)
+        own = Equals("shelf", labels[0]) if len(labels) == 1 else AnyOf("shelf", labels)
+        more = [*(Equals(name, value) for name, value in self._narrow()), *(node for node in also if node is not None)]
+        return All((own, *more)) if more else own
+
+    def exactly(self, *names: str) -> list[Node]:
+        """Conditions that leave out rows of an agent or a session where this scope names none."""
+        return [Not(Present(name)) for name in names if getattr(self, name) is None]
+
+    def holds(self, metadata: Mapping[str, Any], shelves: Iterable[Shelf]) -> bool:
+        """A row that was fetched by its id belongs to this scope."""
+        if metadata.get("shelf") not in {self.label(shelf) for shelf in shelves}:
+            return False
+        return all(metadata.get(name) == value for name, value in self._narrow())
+
+    def sees(self, user: str, agent: str | None, session: str | None) -> bool:
+        """What is written in that scope is there for this one."""
+        return self.user == user and self.agent in (None, agent) and self.session in (None, session)
+
+    def wider(self) -> tuple[Scope, ...]:
+        """This scope and those that it is a part of, the narrowest first."""
+        user, agent, session = self.user, self.agent, self.session
+        return tuple(dict.fromkeys([self, Scope(user, agent), Scope(user, None, session), Scope(user)]))
+
+    def identity(self, shelf: str, content: object) -> str:
+        """An id for this content, in this scope: the same every time, and no other scope can come by it."""
+        parts = json.dumps([self.user, self.agent, self.session, shelf, content], ensure_ascii=True)
+        return str(uuid.uuid5(_NAMESPACE, hashlib.sha256(parts.encode()).hexdigest()))
+
+    def fields(self, shelf: Shelf) -> dict[str, Any]:
+        """What a new row of this scope carries."""
+        return {"shelf": self.label(shelf), "user": self.user, **dict(self._narrow())}
+
+    def _narrow(self) -> list[tuple[str, str]]:
+        return [(n, v) for n, v in (("agent", self.agent), ("session", self.session)) if v is not None]
+
+    def __str__(self) -> str:
+        return " ".join([repr(self.user), *(f"{name} {value!r}" for name, value in self._narrow())])
+
+
+def _check_name(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(
+            f"{name} must be a name, got {value!r}: memories belong to somebody, so say whose they are, "
+            f'as Memory.open(…, user="ada")'
+        )
+    if len(value) > _MAX_NAME_LENGTH or find_surrogate(value) is not None:
+        raise ConfigError(f"{name} must be at most {_MAX_NAME_LENGTH} characters of valid text, got {value[:40]!r}…")
 
 
 # --- Memories as text for a model: marked as data, so that what stands in them is read and not obeyed ---
@@ -545,7 +623,7 @@ def as_data(memories: Iterable[MemoryItem | MemoryHit] | MemoryResult, *, note: 
 def _one(item: MemoryItem) -> str:
     shown = {each.label: _as_text(getattr(item, name)) for name, each in FIELDS.items() if each.label}
     marks = " ".join(f'{label}="{_attribute(text)}"' for label, text in {"id": item.id, **shown}.items() if text)
-    return f"<memory {marks}>\n{harmless(item.text)}\n</memory>"
+    return f"<memory {marks}>\n{_BEGINS_A_MARK.sub('&lt;', _visible(item.text))}\n</memory>"
 
 
 def _as_text(value: Any) -> str:
@@ -555,11 +633,6 @@ def _as_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
     return "" if value is None else str(value)
-
-
-def harmless(text: str) -> str:
-    """A text that can't end the marks it stands between, without characters that nobody sees."""
-    return _BEGINS_A_MARK.sub("&lt;", _visible(text))
 
 
 def _visible(text: str) -> str:

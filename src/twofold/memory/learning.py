@@ -23,9 +23,8 @@ from twofold.errors import InvalidQuery
 from twofold.flow import Flow, Renew
 from twofold.index.writing import only
 from twofold.memory.config import MemoryConfig
-from twofold.memory.items import check_id, is_memory_id
+from twofold.memory.items import Scope, Shelf, is_memory_id
 from twofold.memory.recall import MEASURED, Recall, adaptive, adapts, has_floor, learnable, recall
-from twofold.memory.scope import MEMORIES, Scope, all_rows, find, require
 from twofold.memory.state import Learned, View, learned_row_id
 from twofold.ranking.tuning import Pair
 from twofold.results import Explanation
@@ -60,26 +59,23 @@ class Judgement(NamedTuple):
 
 def feedback(view: View, query: str, identity: str, useful: bool) -> Flow[None]:
     """Store a judgement. Of several on the same query and memory the last counts."""
-    identity = check_id(identity)
     if not isinstance(query, str) or not query.strip():
         raise InvalidQuery(f"feedback is about a query, got {query!r}")
     if not isinstance(useful, bool):  # "no" would count as a yes
         raise InvalidQuery(f"useful must be True or False, got {useful!r}")
-    rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
-    require(rows, identity, view.scope)
-    fields = {"query": query, "memory": identity, "useful": useful}
-    row_id = view.scope.identity("feedback", [query, identity])
-    yield from _put(view, row_id, {**view.scope.fields("feedback"), "feedback": fields})
+    memory = yield from view.memory(identity)
+    fields = {"query": query, "memory": memory.id, "useful": useful}
+    yield from _put(view, "feedback", view.scope.identity("feedback", [query, memory.id]), fields)
 
 
-def _put(view: View, row_id: str, metadata: dict[str, Any]) -> Flow[None]:
+def _put(view: View, shelf: Shelf, row_id: str, fields: dict[str, Any]) -> Flow[None]:
     created = datetime.now(timezone.utc).isoformat()
-    record = Record(id=row_id, text="", metadata={**metadata, "created": created})
+    record = Record(row_id, text="", metadata={**view.scope.fields(shelf), shelf: fields, "created": created})
     yield from calls.upsert(view.ready.collection, [to_point(record, None, None)])
 
 
 def _judgements(view: View) -> Flow[list[Judgement]]:
-    rows = yield from all_rows(view.ready, view.scope.where(("feedback",)))
+    rows = yield from view.rows(view.scope.where(("feedback",)))
     return [judgement for judgement in map(_read, rows) if judgement is not None]
 
 
@@ -116,7 +112,7 @@ def learn(view: View) -> Flow[Learned | None]:
     usual = yield from _usual_alpha(view)
     result = fit(pairs, (usual, config.tag_weight, config.recency_share), used, _alpha_range(view, usual))
     result = replace(result, fusion=config.fusion.name)
-    yield from _put(view, learned_row_id(view.scope), {**view.scope.fields("learned"), "learned": result.as_payload()})
+    yield from _put(view, "learned", learned_row_id(view.scope), result.as_payload())
     view.shared.forget_vocabulary(view.scope.user)
     return result
 
@@ -156,8 +152,7 @@ def _alpha_range(view: View, usual: float) -> tuple[float, float]:
 
     Where off-topic queries are answered with nothing that has to stay so, and the floor holds for some alphas only.
     """
-    low, high = MEASURED
-    fusion = view.config.fusion
+    (low, high), fusion = MEASURED, view.config.fusion
     if not learnable(fusion):
         return usual, usual
     return (low, high) if has_floor(view, fusion) and low <= usual <= high else (0.0, 1.0)
@@ -217,7 +212,7 @@ def judged(view: View) -> Flow[list[Pair]]:
 def unlearn(view: View) -> Flow[bool]:
     """Take back what was learned; the feedback stays. False if nothing was learned."""
     row_id = learned_row_id(view.scope)
-    rows = yield from find(view.ready, view.scope, [row_id], ("learned",))
+    rows = yield from view.find([row_id], ("learned",))
     if rows:
         yield from calls.delete(view.ready.collection, only([row_id]))
         view.shared.forget_vocabulary(view.scope.user)
@@ -226,7 +221,7 @@ def unlearn(view: View) -> Flow[bool]:
 
 def drop_orphans(view: View) -> Flow[None]:
     """Delete what a user said about memories that are gone: it holds queries, and teaches nothing any more."""
-    rows = yield from all_rows(view.ready, Scope(view.scope.user).where(("feedback",)))
+    rows = yield from view.rows(Scope(view.scope.user).where(("feedback",)))
     about = {row.point: judgement.memory for row in rows if (judgement := _read(row)) is not None}
     ids = [memory for memory in dict.fromkeys(about.values()) if is_memory_id(memory)]
     points = (yield from calls.retrieve(view.ready.collection, ids)) if ids else []

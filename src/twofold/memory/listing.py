@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import Any
 
 from twofold.encoders.base import Sparse
 from twofold.engine import calls
@@ -23,6 +23,9 @@ from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, No
 from twofold.flow import Flow, Work
 from twofold.index.queries import check_text
 from twofold.memory.items import (
+    EVERYTHING,
+    MEMORIES,
+    TEXTS,
     MemoryItem,
     MemoryPage,
     MemoryResult,
@@ -34,25 +37,24 @@ from twofold.memory.items import (
     condition,
     damage,
     is_memory_id,
+    pieces,
     read_rows,
     to_item,
     words_in,
 )
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
-from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Shelf, all_rows, find, pieces, readable, require
-from twofold.memory.state import View
-from twofold.memory.writing import draft, encode, new_item, places, put, rewrite_neighbours
+from twofold.memory.state import View, readable
+from twofold.memory.writing import checked, encode, new_item, places, put, rewrite_neighbours, turns_between
 from twofold.text import clean_query
 
 logger = logging.getLogger("twofold.memory")
 
 MAX_LIMIT = 10_000
 MAX_SIMILAR = 999_999
+MAX_NEIGHBOURS = 1000
 MAX_VALUES = 10_000
 """How many types and tags `stats` counts at most."""
-LOG: Literal["log"] = "log"
-FEEDBACK: Literal["feedback"] = "feedback"
 _IDS_PER_FILTER = 256
 _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -63,19 +65,27 @@ def get(view: View, identity: str) -> Flow[MemoryItem | None]:
     """A memory by id, with every recall counted; None if the scope has none with it."""
     identity = check_id(identity)
     yield from view.store.counter.write_before_reading(view.searcher)
-    rows = yield from find(view.ready, view.scope, [identity], TEXTS)
+    rows = yield from view.find([identity], TEXTS)
     return readable(rows[identity]) if identity in rows else None
 
 
 def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
     """What is nearest in meaning to a memory."""
-    identity = check_id(identity)
     check_whole_number(k, "k", 0, MAX_SIMILAR)
-    rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
-    item = require(rows, identity, view.scope)
-    request = Recall(item.text, k=k + 1, alpha=1.0, signals=False)
-    result = yield from recall(view, request)
-    return replace(result, hits=tuple(hit for hit in result if hit.id != identity)[:k])
+    item = yield from view.memory(identity)
+    result = yield from recall(view, Recall(item.text, k=k + 1, alpha=1.0, signals=False))
+    return replace(result, hits=tuple(hit for hit in result if hit.id != item.id)[:k])
+
+
+def around(view: View, identity: str, before: int, after: int) -> Flow[list[MemoryItem]]:
+    """A turn of a conversation, found by its id, with those around it, in their order."""
+    for name, value in (("before", before), ("after", after)):
+        check_whole_number(value, name, 0, MAX_NEIGHBOURS)
+    item = yield from view.memory(identity, ("memory",))
+    if item.order is None:
+        return [item]
+    conversation = replace(view.scope, agent=item.agent, session=item.session)
+    return (yield from turns_between(view, conversation, item.order - before, item.order + after))
 
 
 # --- `list`: newest first, a page at a time ---
@@ -86,47 +96,33 @@ def list_memories(view: View, request: Recall, limit: int, after: str | None, su
     vocabulary = (yield from view.vocabulary()) if request.tags else None
     wanted = conditions(request, None, vocabulary.lexicon if vocabulary else None)
     yield from view.store.counter.write_before_reading(view.searcher)
-    return (yield from newest(view, MEMORIES if superseded else ("memory",), wanted, limit, after))
+    where = view.scope.where(MEMORIES if superseded else ("memory",), *wanted)
+    return (yield from newest(view, where, limit, after))
 
 
-def newest(
-    view: View,
-    shelves: Sequence[Shelf],
-    wanted: Sequence[Node | None],
-    limit: int,
-    after: str | None,
-    words: Sparse | None = None,
-) -> Flow[MemoryPage]:
+def newest(view: View, where: Node, limit: int, after: str | None, words: Sparse | None = None) -> Flow[MemoryPage]:
     """One page of memories, or of those that have some of the words, newest first.
 
     Rows that can't be read are named, and take no place.
     """
     check_whole_number(limit, "limit", 1, MAX_LIMIT)
     last, seen = _read_cursor(after)
-    bound = None if last is None else Between("created", lte=last)
-    unseen = Not(HasPoint(tuple(seen))) if seen else None
-    rows, page = yield from _readable_page(view, view.scope.where(shelves, *wanted, bound, unseen), limit, words)
+    older: list[Node] = [] if last is None else [Between("created", lte=last), Not(HasPoint(tuple(seen)))]
+    number = limit + 1
+    while True:
+        rows = yield from _newest_rows(view, All((where, *older)), number, words)
+        fit = [place for place, row in enumerate(rows, 1) if damage(row) is None]
+        if len(fit) >= limit or len(rows) < number:
+            break
+        number *= 2
+    page = rows[: fit[limit - 1]] if len(fit) >= limit else rows
     undated: list[Stored] = []
     if after is None:  # rows without a date, which an engine leaves out where it goes by the date
-        no_date = Not(Between("created", gte=_EARLIEST))
-        undated = yield from all_rows(view.ready, view.scope.where(shelves, *wanted, no_date))
+        undated = yield from view.rows(All((where, Not(Between("created", gte=_EARLIEST)))))
     items, problems = read_rows([*page, *undated])
     more = _cursor(page, last, seen) if len(rows) > len(page) else None
     items.sort(key=lambda item: (-item.created.timestamp() if item.created else 0.0, item.id))
     return MemoryPage(tuple(items), more, problems)
-
-
-def _readable_page(
-    view: View, where: Node, limit: int, words: Sparse | None
-) -> Flow[tuple[list[Stored], list[Stored]]]:
-    """Rows, and as many of the first of them as it takes for `limit` that can be read."""
-    number = limit + 1
-    while True:
-        rows = yield from _newest_rows(view, where, number, words)
-        fit = [place for place, row in enumerate(rows, 1) if damage(row) is None]
-        if len(fit) >= limit or len(rows) < number:
-            return rows, rows[: fit[limit - 1]] if len(fit) >= limit else rows
-        number *= 2
 
 
 def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> Flow[list[Stored]]:
@@ -167,29 +163,25 @@ def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
 
 def stats(view: View, verify: bool) -> Flow[MemoryStats]:
     """A scope in numbers. With `verify` every row is read and checked."""
-    scope, collection = view.scope, view.ready.collection
-    counts: dict[Shelf, int] = {}
-    for shelf in (*TEXTS, FEEDBACK):
-        counts[shelf] = yield from calls.count(collection, scope.where((shelf,)))
-    live = scope.where(("memory",))
-    tables: dict[str, Mapping[Any, int]] = {}
-    for field in ("type", "tags", "trust"):
-        tables[field] = yield from calls.facet(collection, metadata_key(field), live, MAX_VALUES)
-    lacking = {}
-    for name in (DENSE, SPARSE):
-        lacking[name] = yield from calls.count(collection, All((live, Not(HasVector(name)))))
-    rows = (yield from all_rows(view.ready, scope.where(TEXTS))) if verify else []
+    scope, live, collection = view.scope, view.scope.where(("memory",)), view.ready.collection
+
+    def lacking(vector: str) -> Flow[int]:
+        return calls.count(collection, All((live, Not(HasVector(vector)))))
+
+    def values(field: str) -> Flow[dict[Any, int]]:
+        return calls.facet(collection, metadata_key(field), live, MAX_VALUES)
+
     return MemoryStats(
-        memories=counts["memory"],
-        superseded=counts["superseded"],
-        logs=counts["log"],
-        judgements=counts["feedback"],
-        types=dict(tables["type"]),
-        tags=dict(tables["tags"]),
-        trust=dict(tables["trust"]),
-        without_meaning=lacking[DENSE],
-        without_words=lacking[SPARSE],
-        problems=read_rows(rows)[1],
+        memories=(yield from calls.count(collection, live)),
+        superseded=(yield from calls.count(collection, scope.where(("superseded",)))),
+        logs=(yield from calls.count(collection, scope.where(("log",)))),
+        judgements=(yield from calls.count(collection, scope.where(("feedback",)))),
+        types=(yield from values("type")),
+        tags=(yield from values("tags")),
+        trust=(yield from values("trust")),
+        without_meaning=(yield from lacking(DENSE)),
+        without_words=(yield from lacking(SPARSE)),
+        problems=read_rows((yield from view.rows(scope.where(TEXTS))) if verify else ())[1],
     )
 
 
@@ -198,11 +190,10 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
 
 def log(view: View, text: object, fields: Mapping[str, Any]) -> Flow[str]:
     """Write a line. The same line at another moment is another line."""
-    item = new_item(view.scope, draft(text, fields), LOG)
+    item = new_item(view.scope, checked({"text": text, **fields}), "log")
     written_at = item.created.isoformat() if item.created else ""
-    item = replace(item, id=view.scope.identity(LOG, [item.content_hash, written_at]))
-    encoded = yield from encode(view, [item])
-    yield from put(view, encoded, LOG)
+    item = replace(item, id=view.scope.identity("log", [item.content_hash, written_at]))
+    yield from put(view, (yield from encode(view, [item])), "log")
     view.shared.count(added=1)
     return item.id
 
@@ -215,16 +206,16 @@ def logs(
     if day is not None:
         start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
         wanted.append(Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1)))
-    if query is None:
-        return (yield from newest(view, (LOG,), wanted, limit, after))
-    check_whole_number(limit, "limit", 1, MAX_LIMIT)
-    text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
-    words = yield from _words_of(view, text)
-    if words is None:  # the words that are stored to compare mistyped ones with
-        return (yield from newest(view, (LOG,), [*wanted, AnyOf("words", tuple(words_in(text)))], limit, after))
-    if not words.indices:
-        return MemoryPage(())
-    return (yield from newest(view, (LOG,), wanted, limit, after, words))
+    words = None
+    if query is not None:
+        check_whole_number(limit, "limit", 1, MAX_LIMIT)
+        text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
+        words = yield from _words_of(view, text)
+        if words is None:  # the words that are stored to compare mistyped ones with
+            wanted.append(AnyOf("words", tuple(words_in(text))))
+        elif not words.indices:
+            return MemoryPage(())
+    return (yield from newest(view, view.scope.where(("log",), *wanted), limit, after, words))
 
 
 def _words_of(view: View, text: str) -> Flow[Sparse | None]:
@@ -268,7 +259,7 @@ def forget(
 def _delete(view: View, where: Node) -> Flow[int]:
     """What others hold of these rows goes first: if that fails, nothing is deleted, and who tries again gets it all."""
     needed = [metadata_key(name) for name in ("shelf", "user", "agent", "session", "order", "superseded_by")]
-    rows = yield from all_rows(view.ready, where, only=needed)
+    rows = yield from view.rows(where, only=needed)
     gone = [row for row in rows if view.scope.holds(row.metadata, TEXTS)]
     yield from rewrite_neighbours(view, places(gone))
     yield from _restore_superseded(view, gone)
@@ -281,11 +272,16 @@ def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
     """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
     successors = {row.point: row.metadata.get("superseded_by") for row in gone}
     for ids in pieces(list(successors), _IDS_PER_FILTER):
-        replaced = AnyOf("superseded_by", tuple(ids))
-        hidden = yield from all_rows(view.ready, view.scope.where(("superseded",), replaced))
+        hidden = yield from view.rows(view.scope.where(("superseded",), AnyOf("superseded_by", tuple(ids))))
         for row in hidden:
-            if row.point not in successors:
-                yield from _supersede(view, row, _remaining_successor(row, successors))
+            if row.point in successors:
+                continue
+            by = _remaining_successor(row, successors)
+            fields = {"superseded_by": by, "shelf": view.scope.label("superseded" if by else "memory")}
+            yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point])
+            if by is None and damage(row) is None:  # a turn that is back lends itself to its neighbours again
+                back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
+                yield from rewrite_neighbours(view, places([back]), {row.point: to_item(back)})
 
 
 def _remaining_successor(row: Stored, successors: Mapping[str, str | None]) -> str | None:
@@ -294,12 +290,3 @@ def _remaining_successor(row: Stored, successors: Mapping[str, str | None]) -> s
     for _ in range(len(successors)):  # a chain that something else closed to a ring has no end
         by = successors.get(by, by) if by else by
     return None if by in successors else by
-
-
-def _supersede(view: View, row: Stored, by: str | None) -> Flow[None]:
-    """Put a memory behind another one, or among the memories again."""
-    fields = {"superseded_by": by, "shelf": view.scope.label("superseded" if by else "memory")}
-    yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point])
-    if by is None and damage(row) is None:  # a turn that is back lends itself to its neighbours again
-        back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
-        yield from rewrite_neighbours(view, places([back]), {row.point: to_item(back)})

@@ -1,6 +1,6 @@
 """`Memory`: the public face. Every operation is a flow, run by a pair of methods: one that blocks, one that awaits.
 
-The flows stand in `writing`, `turns`, `recall`, `listing` and `learning`; arguments are checked there.
+The flows stand in `writing`, `recall`, `listing` and `learning`; arguments are checked there.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from twofold.flow import Closeable, Flow, closed_on_error
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
-from twofold.memory import learning, listing, recall, turns, writing
+from twofold.memory import learning, listing, recall, writing
 from twofold.memory.config import MemoryConfig, changed, settle
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, given_to
+from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, Scope, given_to
 from twofold.memory.recall import Recall
-from twofold.memory.scope import Scope
 from twofold.memory.state import Learned, MemoryStore, View
-from twofold.memory.turns import Turn
+from twofold.memory.writing import Turn
 from twofold.ranking.fusion import FusionLike
 from twofold.ranking.tuning import Pair
 
@@ -268,7 +267,7 @@ class Memory(Closeable):
             tags: For all of the turns.
             metadata: For all of the turns.
         """
-        return self._run(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
+        return self._run(writing.remember_turns, turns_, session, given_to("remember_turns", locals()))
 
     async def aremember_turns(
         self,
@@ -281,7 +280,7 @@ class Memory(Closeable):
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Remembered]:
         """`remember_turns` without blocking the event loop."""
-        return await self._arun(turns.remember_turns, turns_, session, given_to("remember_turns", locals()))
+        return await self._arun(writing.remember_turns, turns_, session, given_to("remember_turns", locals()))
 
     def update(
         self,
@@ -442,11 +441,11 @@ class Memory(Closeable):
 
     def around(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
         """A turn of a conversation with those around it, in their order."""
-        return self._run(turns.around, id, before, after)
+        return self._run(listing.around, id, before, after)
 
     async def aaround(self, id: str, *, before: int = 2, after: int = 2) -> list[MemoryItem]:
         """`around` without blocking the event loop."""
-        return await self._arun(turns.around, id, before, after)
+        return await self._arun(listing.around, id, before, after)
 
     def get(self, id: str) -> MemoryItem | None:
         """A memory by id; None if this user has none with it."""
@@ -614,5 +613,3 @@ class Memory(Closeable):
     async def aflush(self) -> None:
         """`flush` without blocking the event loop."""
         return await self._arun(lambda view: self._store.counter.pending.write(view.searcher))
-
-    # --- the async twins -----------------------------------------------------------------------

@@ -30,8 +30,7 @@ from twofold.memory.items import (
     condition,
     lexical_text,
 )
-from twofold.memory.scope import all_rows
-from twofold.memory.state import Learned, View, Vocabulary, stemmer, words_there
+from twofold.memory.state import View, Vocabulary, stemmer, words_there
 from twofold.ranking.fusion import (
     PROSE_ALPHA,
     TERMS_EXPONENT,
@@ -89,27 +88,39 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     began, config, reasons = time.perf_counter(), view.config, list[str]()
     check_text(request.query)
     vocabulary = yield from _vocabulary(view, reasons)
-    learned = vocabulary.learned if request.learned else None
+    if not request.learned:
+        vocabulary = replace(vocabulary, learned=None)
     shelf = view.scope.where(("memory",))
     where = view.scope.where(("memory",), *conditions(request, config.min_trust, vocabulary.lexicon))
     circumstances = yield from view.searcher.circumstances(request.query, shelf)
     fusion = config.fusion if request.fusion is None else resolve(request.fusion)
-    alpha = _alpha(view, request.alpha, fusion, learned, vocabulary.memories, circumstances)
+    alpha = _alpha(view, request, fusion, vocabulary, circumstances)
     corrected = yield from _corrections(view, request.query, vocabulary, reasons)
-    signals = _signals(request, vocabulary, corrected, config, learned, reasons)
-    floor = (
-        _floor(request.query, alpha, vocabulary, signals, circumstances, corrected) if has_floor(view, fusion) else None
-    )
+    signals = build_signals(config, request, vocabulary, corrected, reasons)
+    floor = None
+    if has_floor(view, fusion):
+        floor = _floor(request.query, alpha, vocabulary, signals, circumstances.unknown_language, corrected)
     screen, watched = Screen(), log.isEnabledFor(logging.INFO)
-    query = _query(view, request, where, alpha)
+    query = check_query(
+        request.query if says_something(request.query) else "",  # to a model "!" is as near to one text as to another
+        view.store.search,
+        k=config.k if request.k is None else request.k,
+        offset=request.offset,
+        where=where,
+        explain=request.explain or watched,
+        whole_corpus=True,
+        alpha=alpha.value,
+        fusion=request.fusion,
+        depth=request.depth,
+        min_score=request.min_score,
+    )
     query = replace(
         query,
-        explain=request.explain or watched,
         ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, floor, screen),
         hint=" ".join(corrected.values()),
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
         hidden_fields=("words",),
-        idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * vocabulary.all_rows else None,
+        idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.rows + view.shared.added) else None,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
     outcome = yield from view.searcher.search(query)
@@ -133,7 +144,7 @@ def _vocabulary(view: View, reasons: list[str]) -> Flow[Vocabulary]:
         raise
     except EngineError as error:
         _degraded(f"the tags and words there are could not be read: {error}", reasons)
-        return Vocabulary(Lexicon(stemmer(view.ready)), Words(), 0, 0, ())
+        return Vocabulary(Lexicon(stemmer(view.ready)), Words(), memories=0, rows=-view.shared.added, fields=())
 
 
 def _degraded(reason: str, reasons: list[str]) -> None:
@@ -153,8 +164,8 @@ def conditions(request: Recall, min_trust: str | None, lexicon: Lexicon | None) 
     return [
         AnyOf("type", types) if types else None,
         None if request.tags is None else _tag_filter(request.tags, request.match, lexicon),
-        None if request.filter is None else condition(request.filter),
-        None if request.since is None and request.until is None else created_between(request.since, request.until),
+        condition(request.filter),
+        created_between(request.since, request.until),
         None if trust is None else AnyOf("trust", TRUST[TRUST.index(check_trust(trust, InvalidQuery)) :]),
     ]
 
@@ -205,24 +216,20 @@ class Alpha:
 
 
 def _alpha(
-    view: View,
-    given: float | None,
-    fusion: Strategy,
-    learned: Learned | None,
-    memories: int,
-    circumstances: Circumstances,
+    view: View, request: Recall, fusion: Strategy, vocabulary: Vocabulary, circumstances: Circumstances
 ) -> Alpha:
     """How much meaning counts in this recall."""
-    if given is not None:
-        shares(given)
-        return Alpha(given, "given with the call")
+    learned = vocabulary.learned
+    if request.alpha is not None:
+        shares(request.alpha)
+        return Alpha(request.alpha, "given with the call")
     if view.config.alpha is not None:
         return Alpha(view.config.alpha, view.config.alpha_reason)
     if learned is not None and learnable(fusion) and fusion.name == learned.fusion:
         return Alpha(learned.alpha, learned.reason)
     if view.searcher.tuned is not None and adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
-    return adaptive(fusion, memories, circumstances)
+    return adaptive(fusion, vocabulary.memories, circumstances)
 
 
 def adapts(fusion: Strategy) -> bool:
@@ -257,6 +264,7 @@ def adaptive(fusion: Strategy, memories: int, circumstances: Circumstances) -> A
 # --- What the query means and names, and how the signals count ---
 
 _MISTYPED_WEIGHT = 0.8
+_NOT_COMPARED = "the query's words could not be compared with tags"
 
 
 def _corrections(view: View, query: str, vocabulary: Vocabulary, reasons: list[str]) -> Flow[dict[str, str]]:
@@ -266,34 +274,10 @@ def _corrections(view: View, query: str, vocabulary: Vocabulary, reasons: list[s
     try:
         possible = corrections(query, vocabulary.words, vocabulary.lexicon.stem)
     except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
-        _degraded(_incomparable(error), reasons)
+        _degraded(f"{_NOT_COMPARED}: {type(error).__name__}: {error}", reasons)
         return {}
     there = (yield from words_there(view, list(possible))) if possible else set()
     return {word: other for word, other in possible.items() if word not in there}
-
-
-def _incomparable(error: Exception) -> str:
-    return f"the query's words could not be compared with tags: {type(error).__name__}: {error}"
-
-
-def _signals(
-    request: Recall,
-    vocabulary: Vocabulary,
-    corrected: Mapping[str, str],
-    config: MemoryConfig,
-    learned: Learned | None,
-    reasons: list[str],
-) -> Signals:
-    """What the query names, and how the signals count."""
-    # An alpha of 1 is pure vector search: the order of the cosines, and nothing else.
-    on = request.signals and (config.alpha if request.alpha is None else request.alpha) != 1
-    named: tuple[Named, ...] = ()
-    try:
-        if on and request.tags is None and config.tag_weight:
-            named = _named(request.query, corrected, vocabulary)
-    except Exception as error:  # as above
-        _degraded(_incomparable(error), reasons)
-    return build_signals(config, learned, named, on=on, typed=request.alpha is None)
 
 
 def _named(query: str, corrected: Mapping[str, str], vocabulary: Vocabulary) -> tuple[Named, ...]:
@@ -308,7 +292,7 @@ def _named(query: str, corrected: Mapping[str, str], vocabulary: Vocabulary) -> 
 
 
 def build_signals(
-    config: MemoryConfig, learned: Learned | None, named: tuple[Named, ...], *, on: bool = True, typed: bool = True
+    config: MemoryConfig, request: Recall, vocabulary: Vocabulary, corrected: Mapping[str, str], reasons: list[str]
 ) -> Signals:
     """The signals as configured, or all of them neutral. What was learned goes before a default, not before a setting.
 
@@ -316,13 +300,20 @@ def build_signals(
     """
     now = datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(minutes=1)
     age = Recency(config.recency, config.recency_decay, config.recency_share)
-    if not on:
+    # An alpha of 1 is pure vector search: the order of the cosines, and nothing else.
+    if not request.signals or (config.alpha if request.alpha is None else request.alpha) == 1:
         neutral = replace(age, decay=0.0)
         return Signals(now, tag_weight=0.0, recency=neutral, popularity=0.0, importance=0.0, pinned=0.0)
-    tag_weight, given = config.tag_weight, config.model_fields_set
+    named: tuple[Named, ...] = ()
+    try:
+        if request.tags is None and config.tag_weight:
+            named = _named(request.query, corrected, vocabulary)
+    except Exception as error:  # as above
+        _degraded(f"{_NOT_COMPARED}: {type(error).__name__}: {error}", reasons)
+    tag_weight, learned = config.tag_weight, vocabulary.learned
     if learned is not None:
-        age = age if "recency_share" in given else replace(age, share=learned.recency_share)
-        tag_weight = tag_weight if "tag_weight" in given else learned.tag_weight
+        age = age if "recency_share" in config.model_fields_set else replace(age, share=learned.recency_share)
+        tag_weight = tag_weight if "tag_weight" in config.model_fields_set else learned.tag_weight
     return Signals(
         now=now,
         named=named,
@@ -332,7 +323,7 @@ def build_signals(
         importance=config.importance,
         pinned=config.pinned,
         type_weights=config.type_weights,
-        type_alpha=config.type_alpha if typed else {},
+        type_alpha=config.type_alpha if request.alpha is None else {},
     )
 
 
@@ -351,15 +342,10 @@ def has_floor(view: View, fusion: Strategy) -> bool:
 
 
 def _floor(
-    query: str,
-    alpha: Alpha,
-    vocabulary: Vocabulary,
-    signals: Signals,
-    circumstances: Circumstances,
-    corrected: Mapping[str, str],
+    query: str, alpha: Alpha, vocabulary: Vocabulary, signals: Signals, unknown: float, corrected: Mapping[str, str]
 ) -> Floor | None:
     """What off-topic queries stay under, higher by what is gained from names that many memories have."""
-    stem, unknown = vocabulary.lexicon.stem, circumstances.unknown_language
+    stem = vocabulary.lexicon.stem
     share = share_corrected(query, corrected, stem) if corrected else 0.0
     least = score_floor(alpha, vocabulary.memories, unknown_language=unknown, corrected=share)
     common = [named for named in signals.named if named.weight < _COMMON_WEIGHT]
@@ -406,28 +392,12 @@ def _stems(query: str, stem: Stemmer) -> set[str]:
 # --- The search, the last resort where it finds nothing, and the result ---
 
 
-def _query(view: View, request: Recall, where: Node, alpha: Alpha) -> Query:
-    text = request.query if says_something(request.query) else ""  # to a model "!" is as near to one text as to another
-    return check_query(
-        text,
-        view.store.search,
-        k=view.config.k if request.k is None else request.k,
-        offset=request.offset,
-        where=where,
-        whole_corpus=True,
-        alpha=alpha.value,
-        fusion=request.fusion,
-        depth=request.depth,
-        min_score=request.min_score,
-    )
-
-
 def _search_as_substring(
     view: View, query: Query, where: Node, nothing: SearchResult, screen: Screen
 ) -> Flow[SearchResult]:
     """Every memory that contains the query as it stands, the newest first; if there is none, `nothing`."""
     wanted = fold(query.text.strip())
-    rows = yield from all_rows(view.ready, where, keep=lambda stored: wanted in fold(stored.text))
+    rows = yield from view.rows(where, keep=lambda stored: wanted in fold(stored.text))
     if not rows:
         return nothing
     rows.sort(key=lambda stored: str(stored.metadata.get("updated", "")), reverse=True)
@@ -445,12 +415,7 @@ def _search_as_substring(
 
 
 def _memories(
-    result: SearchResult,
-    screen: Screen,
-    explain: bool,
-    alpha: Alpha,
-    named: tuple[Named, ...],
-    corrected: dict[str, str],
+    result: SearchResult, screen: Screen, explain: bool, alpha: Alpha, named: Sequence[Named], corrected: dict[str, str]
 ) -> MemoryResult:
     """What was found, as memories: the screen has read each of them."""
     hits = []
@@ -459,11 +424,7 @@ def _memories(
         why = replace(hit.explanation, alpha_reason=alpha.reason) if explain and hit.explanation else None
         hits.append(MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory))
     return MemoryResult(
-        hits=tuple(hits),
-        mode=result.mode,
-        degraded=result.degraded,
-        query=result.query,
-        problems=result.problems,
+        **{**vars(result), "hits": tuple(hits)},
         alpha=alpha.value,
         alpha_reason=alpha.reason,
         tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),

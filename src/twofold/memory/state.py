@@ -11,7 +11,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Lock
@@ -21,16 +21,26 @@ from weakref import WeakKeyDictionary
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
-from twofold.engine.layout import from_point, metadata_key
+from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.engine.requests import VectorQuery
-from twofold.errors import EngineUnavailable
+from twofold.errors import EngineUnavailable, MemoryDamaged, MemoryNotFound
+from twofold.filters import Node
 from twofold.flow import Flow, Work
 from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory.config import MemoryConfig
-from twofold.memory.items import MemoryItem, field_path, searchable_words
-from twofold.memory.scope import Scope
+from twofold.memory.items import (
+    MEMORIES,
+    MemoryItem,
+    Scope,
+    Shelf,
+    check_id,
+    field_path,
+    is_memory_id,
+    searchable_words,
+    to_item,
+)
 from twofold.memory.touching import RecallCounter
 from twofold.ranking.vocabulary import Lexicon, Stemmer, Words
 
@@ -110,15 +120,6 @@ VOCABULARY_SECONDS = 60.0
 
 
 @dataclass
-class RowCounts:
-    """How many rows this process has added to a collection and deleted from it."""
-
-    added: int = 0
-    deleted: int = 0
-    """Engines count the words of deleted rows until they tidy up, so these never stop being in the way."""
-
-
-@dataclass
 class Vocabulary:
     """What one scope's memories have. Kept in step with what this process writes."""
 
@@ -126,17 +127,11 @@ class Vocabulary:
     words: Words
     memories: int
     rows: int
-    """Rows of the collection when it was read, less those that this process had written."""
+    """Rows of the collection when it was read, less those that this process had written: it adds what it has by now."""
     fields: tuple[str, ...]
     learned: Learned | None = None
     """What feedback has taught about this scope."""
-    written: RowCounts = field(default_factory=RowCounts)
     read_at: float = field(default_factory=time.monotonic)
-
-    @property
-    def all_rows(self) -> int:
-        """Rows of the collection at this moment, also those of others: they write while this scope only reads."""
-        return self.rows + self.written.added
 
     def add(self, item: MemoryItem) -> None:
         """A memory was written."""
@@ -164,10 +159,8 @@ class VocabularyKey(NamedTuple):
     typos: bool
 
 
-def read_vocabulary(ready: Ready, key: VocabularyKey, written: RowCounts) -> Flow[Vocabulary]:
-    """Ask the engine what there is."""
-    # Taken before anything is read: what is written meanwhile may be counted twice, but is not left out.
-    own_rows = written.added - written.deleted
+def read_vocabulary(ready: Ready, key: VocabularyKey, own_rows: int) -> Flow[Vocabulary]:
+    """Ask the engine what there is. Of the rows there are, `own_rows` were written by this process."""
     where = key.scope.where(("memory",))
     lexicon, words = Lexicon(stemmer(ready)), Words()
     paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in key.fields)]))
@@ -180,7 +173,7 @@ def read_vocabulary(ready: Ready, key: VocabularyKey, written: RowCounts) -> Flo
     memories = yield from calls.count(ready.collection, where)
     everything = yield from calls.count(ready.collection, None)
     learned = yield from read_learned(ready, key.scope)
-    return Vocabulary(lexicon, words, memories, everything - own_rows, paths, learned, written)
+    return Vocabulary(lexicon, words, memories, everything - own_rows, paths, learned)
 
 
 def stemmer(ready: Ready) -> Stemmer:
@@ -194,6 +187,7 @@ LOCKS = 64
 MAX_VOCABULARIES = 1000
 LOCK_TIMEOUT_SECONDS = 30.0
 _LOCK_POLL_SECONDS = 0.002
+_ROWS_PER_PAGE = 256
 
 
 class SharedState:
@@ -202,7 +196,9 @@ class SharedState:
     def __init__(self) -> None:
         self.locks = [Lock() for _ in range(LOCKS)]
         """Each is for some of the users."""
-        self._written = RowCounts()
+        self.added = 0
+        """How many rows this process has added to the collection."""
+        self._deleted = 0
         self._vocabularies: dict[VocabularyKey, Vocabulary] = {}
         self._versions = [0] * LOCKS
         self._guard = Lock()
@@ -229,7 +225,8 @@ class SharedState:
         if kept is not None and not (ready.engine.shared and time.monotonic() - kept.read_at > VOCABULARY_SECONDS):
             return kept
         version = self._versions[_slot(key.scope.user)]
-        new = yield from read_vocabulary(ready, key, self._written)
+        # Taken before anything is read: what is written meanwhile may be counted twice, but is not left out.
+        new = yield from read_vocabulary(ready, key, self.added - self._deleted)
         with self._guard:
             if self._versions[_slot(key.scope.user)] == version:  # else it may lack what was written meanwhile
                 self._vocabularies.pop(key, None)
@@ -247,12 +244,10 @@ class SharedState:
 
     def add(self, items: Sequence[MemoryItem], new: int) -> None:
         """Memories of one scope were written, some of them new: the views that can see them know their words."""
-        if not items:
-            return
         first = items[0]
         with self._guard:
             self._versions[_slot(first.user)] += 1
-            self._written.added += new
+            self.added += new
             for key, vocabulary in self._vocabularies.items():
                 if key.scope.sees(first.user, first.agent, first.session):
                     vocabulary.memories += new
@@ -262,8 +257,8 @@ class SharedState:
     def count(self, *, added: int = 0, deleted: int = 0) -> None:
         """Rows were added or deleted, without new words for anybody."""
         with self._guard:
-            self._written.added += added
-            self._written.deleted += deleted
+            self.added += added
+            self._deleted += deleted
 
 
 def _slot(user: str) -> int:
@@ -285,12 +280,6 @@ _states: WeakKeyDictionary[object, dict[str, SharedState]] = WeakKeyDictionary()
 _states_guard = Lock()
 
 
-def shared_state(index: HybridIndex) -> SharedState:
-    """The same for every memory on one client and collection, since they write to the same rows."""
-    with _states_guard:
-        return _states.setdefault(index.store, {}).setdefault(index.collection, SharedState())
-
-
 # --- An open collection, and one scope's view of it ---
 
 
@@ -299,7 +288,8 @@ class MemoryStore:
 
     def __init__(self, index: HybridIndex, config: MemoryConfig, beside: MemoryStore | None = None) -> None:
         self.index = index
-        self.shared = shared_state(index)
+        with _states_guard:  # the same for every memory on one client and collection: they write to the same rows
+            self.shared = _states.setdefault(index.store, {}).setdefault(index.collection, SharedState())
         self.counter = RecallCounter(index, self.shared.exclusively)
         self.siblings: list[MemoryStore] = [] if beside is None else beside.siblings
         """All that share the connection: closing one closes all, so each must write what is pending."""
@@ -377,6 +367,48 @@ class View:
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
         return self.shared.exclusively(self.scope.user, flow)
+
+    def find(self, ids: Sequence[str], shelves: Sequence[Shelf]) -> Flow[dict[str, Stored]]:
+        """Rows of this scope by id, whatever their state; what belongs to others is not there."""
+        possible = [identity for identity in ids if is_memory_id(identity)]
+        rows = (yield from calls.retrieve(self.ready.collection, possible)) if possible else []
+        stored = [from_point(row) for row in rows]
+        return {each.point: each for each in stored if self.scope.holds(each.metadata, shelves)}
+
+    def memory(self, identity: str, shelves: Sequence[Shelf] = MEMORIES) -> Flow[MemoryItem]:
+        """A memory of this scope by id, or an error that says what to do."""
+        return self.require((yield from self.find([check_id(identity)], shelves)), identity)
+
+    def require(self, rows: Mapping[str, Stored], identity: str) -> MemoryItem:
+        """The memory with this id among rows that were found, or an error that says what to do."""
+        if identity in rows:
+            return readable(rows[identity])
+        advice = "list() and recall() give the ids that exist"
+        raise MemoryNotFound(f"there is no memory {identity!r} of {self.scope}: {advice}")
+
+    def rows(
+        self, where: Node, *, only: Sequence[str] | None = None, keep: Callable[[Stored], bool] = lambda row: True
+    ) -> Flow[list[Stored]]:
+        """All rows that match, whatever their state, a page at a time; with `only`, some fields of them."""
+        rows, offset, collection = list[Stored](), None, self.ready.collection
+        while True:
+            points, offset = yield from calls.scroll(collection, where, limit=_ROWS_PER_PAGE, offset=offset, only=only)
+            rows += filter(keep, map(from_point, points))
+            if offset is None:
+                return rows
+
+
+def readable(stored: Stored) -> MemoryItem:
+    """A row as a memory, or an error that says what is wrong with it."""
+    try:
+        return to_item(stored)
+    except ValueError as error:
+        raise MemoryDamaged(
+            f"memory {stored.point!r} can't be used: {error}. forget({stored.point!r}) removes it, and "
+            "stats(verify=True) names all that are like it",
+            id=stored.point,
+            reason=str(error),
+        ) from error
 
 
 def words_there(view: View, words: Sequence[str]) -> Flow[set[str]]:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from twofold.flow import Flow
 from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
-from twofold.memory.items import MAX_EXACT_INTEGER
-from twofold.memory.scope import pieces
+from twofold.memory.items import MAX_EXACT_INTEGER, pieces
 
 log = logging.getLogger("twofold.memory")
 
@@ -52,7 +50,7 @@ class PendingRecalls:
         self._exclusively = exclusively
         self._lock = threading.Lock()
         self._pending: dict[str, dict[str, Recalls]] = {}
-        self._writing: Counter[str] = Counter()
+        self._writing: set[str] = set()
 
     def note(self, user: str, recalls: Mapping[str, Recalls]) -> None:
         """Add recalls of a user's memories to those that are pending."""
@@ -73,20 +71,19 @@ class PendingRecalls:
     def take(self, user: str) -> dict[str, Recalls]:
         """What is pending for a user. It is being written from now on, until `settle` says what has become of it."""
         with self._lock:
-            self._writing[user] += 1
+            self._writing.add(user)
             return self._pending.pop(user, {})
 
     def settle(self, user: str, left: Mapping[str, Recalls]) -> None:
         """What was taken has been written, but for what is left: that is pending again."""
         self.note(user, left)
         with self._lock:
-            self._writing[user] -= 1
-            self._writing += Counter()  # drops those that are 0
+            self._writing.discard(user)
 
     def users(self) -> list[str]:
         """Those for whom something is pending, or just being written."""
         with self._lock:
-            return list({**self._pending, **self._writing})
+            return list({*self._pending, *self._writing})
 
     def any(self) -> bool:
         """Something has to be written that nobody is writing."""
@@ -151,7 +148,10 @@ class RecallCounter:
         with self._guard:
             self.pending.note(user, {identity: Recalls(1, now) for identity in ids})
             if self._index.awaited_only:
-                self._start_task(asyncio.get_running_loop())
+                loop = asyncio.get_running_loop()
+                if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+                    self._hurry = asyncio.Event()
+                    self._task = loop.create_task(self._write_in_task(self._hurry))
             elif self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._write_in_thread, name="twofold-touch", daemon=True)
                 self._thread.start()
@@ -198,11 +198,6 @@ class RecallCounter:
                 if isinstance(error, IndexClosed) or not self.pending.any():
                     self._thread = None
                     return
-
-    def _start_task(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
-            self._hurry = asyncio.Event()
-            self._task = loop.create_task(self._write_in_task(self._hurry))
 
     async def _write_in_task(self, hurry: asyncio.Event) -> None:
         delay = WRITE_DELAY_SECONDS

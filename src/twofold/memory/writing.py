@@ -1,15 +1,15 @@
 """Storing memories: check what was given, encode it, find what is already there, write.
 
-`remember`, `update` and `backfill` stand at the end, after the steps that they take. Turns of a conversation are often
-short ("yes, the blue one") and say little by themselves, so the stored vectors of each take in a part of the turns
-before and after it: whatever changes a turn also writes its neighbours anew.
+`remember`, `remember_turns`, `update` and `backfill` come after the steps that they take. Turns of a conversation are
+often short ("yes, the blue one") and say little by themselves, so the stored vectors of each take in a part of the
+turns before and after it: whatever changes a turn also writes its neighbours anew.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, NamedTuple
@@ -19,28 +19,34 @@ import numpy as np
 from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, to_point
+from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key, to_point
 from twofold.engine.requests import VectorQuery
-from twofold.errors import CollectionMismatch, InvalidDocument
+from twofold.errors import CollectionMismatch, InvalidDocument, InvalidQuery
 from twofold.filters import All, AnyOf, Between, HasVector, Not, Present
 from twofold.flow import Flow, Renew
 from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, reporting
 from twofold.memory.items import (
     FIELDS,
+    MAX_EXACT_INTEGER,
+    MEMORIES,
+    TEXTS,
     TRUST,
     MemoryItem,
     Remembered,
+    Scope,
     Screen,
+    Shelf,
     Similar,
     accepted_by,
+    as_moment,
     check_id,
     check_ids,
     content_hash,
     damage,
+    pieces,
     read_rows,
     to_record,
 )
-from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, all_rows, find, pieces, require
 from twofold.memory.state import View
 
 log = logging.getLogger("twofold.memory")
@@ -52,30 +58,20 @@ SIMILAR_MEMORIES = 5
 _SPARE_IDS = 8
 _PEOPLE = ("user", "system")
 _CLEARABLE = ("category", "source")
+_TRUST_BY_ROLE = {"user": "user", "human": "user", "assistant": "agent", "ai": "agent", "tool": "tool",
+                  "function": "tool", "system": "system", "developer": "system"}  # fmt: skip
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 
 # --- Check ---
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A memory that is about to be stored: its text, and the fields that were given."""
-
-    text: str
-    given: Mapping[str, Any]
-
-    @property
-    def hash(self) -> str:
-        """What tells its text from others."""
-        return content_hash(self.text)
-
-
-def draft(text: object, fields: Mapping[str, Any], position: int | None = None) -> Draft:
-    """Check a text and the fields that were given with it; fields that are None were not given."""
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidDocument(f"a memory is a text with something in it, got {text!r}", position=position)
+def checked(fields: Mapping[str, Any], position: int | None = None) -> dict[str, Any]:
+    """Fields that were given, and "text" if it is among them, as they are kept; those that are None were not given."""
     given = {name: value for name, value in fields.items() if value is not None}
+    text = given.pop("text", None)
+    if "text" in fields and (not isinstance(text, str) or not text.strip()):
+        raise InvalidDocument(f"a memory is a text with something in it, got {text!r}", position=position)
     known = sorted(accepted_by("remember"))
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -87,46 +83,94 @@ def draft(text: object, fields: Mapping[str, Any], position: int | None = None) 
         if position is None:
             raise
         raise InvalidDocument(str(error), position=position) from error
-    record = next(check([{"text": text, "metadata": given.get("metadata", {})}], position or 0))
-    return Draft(record.text, {**given, "metadata": record.metadata} if "metadata" in given else given)
+    record = next(check([{"text": text or "", "metadata": given.get("metadata", {})}], position or 0))
+    if "metadata" in given:
+        given["metadata"] = record.metadata
+    return given if text is None else {**given, "text": record.text, "content_hash": content_hash(record.text)}
 
 
-def _draft_of_many(memory: str | Mapping[str, Any], position: int) -> Draft:
-    """Check one of many memories: a text, or a mapping with `text` and the fields that `remember` takes."""
-    fields = {"text": memory} if isinstance(memory, str) else memory
-    if not isinstance(fields, Mapping):
-        raise InvalidDocument(f"expected a text or a mapping, got {type(memory).__name__}", position=position)
-    return draft(fields.get("text"), {k: v for k, v in fields.items() if k != "text"}, position)
+def new_item(scope: Scope, given: Mapping[str, Any], default_type: str) -> MemoryItem:
+    """A new memory from what was given, and checked; its id is still to be found."""
+    created = given.get("created", datetime.now(timezone.utc))
+    fields = {"type": default_type, **asdict(scope), **given, "created": created, "updated": created}
+    return MemoryItem(id="", **fields)
 
 
-def new_item(scope: Scope, written: Draft, default_type: str) -> MemoryItem:
-    """A new memory; its id is still to be found."""
-    given = dict(written.given)
-    created = given.pop("created", datetime.now(timezone.utc))
-    scoped = {"user": scope.user, "agent": scope.agent, "session": scope.session}
-    fields = {"type": default_type, **scoped, **given, "created": created, "updated": created}
-    return MemoryItem(id="", text=written.text, content_hash=written.hash, **fields)
-
-
-def refreshed(old: MemoryItem, written: Draft) -> MemoryItem:
+def refreshed(old: MemoryItem, given: Mapping[str, Any]) -> MemoryItem:
     """The memory that is already there, with what was said anew: tags and metadata are added.
 
     The rest is replaced, unless who says so is trusted less than the memory is: a web page that repeats what a user
     said must not take it over.
     """
-    given, trust = written.given, written.given.get("trust", old.trust)
+    trust = given.get("trust", old.trust)
     # What something else wrote into the row as its trust counts as nobody's.
     less = TRUST.index(trust) < TRUST.index(old.trust) if old.trust in TRUST and trust in TRUST else False
     # A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer; and
     # where it comes from stays known, so that all of one source can be forgotten.
     kept = {"tags", "metadata", *(() if trust in (old.trust, *_PEOPLE) else ("trust", "source"))}
     replaced = () if less else (name for name in accepted_by("update") if name in given and name not in kept)
-    fields: dict[str, Any] = {name: given[name] for name in replaced}
-    fields["tags"] = tuple(dict.fromkeys([*old.tags, *given.get("tags", ())]))
     said = given.get("metadata", {})
-    fields["metadata"] = {**said, **old.metadata} if less else {**old.metadata, **said}
-    now = datetime.now(timezone.utc)
-    return replace(old, **fields, text=written.text, content_hash=written.hash, superseded_by=None, updated=now)
+    fields = {
+        **{name: given[name] for name in (*replaced, "text", "content_hash")},
+        "tags": tuple(dict.fromkeys([*old.tags, *given.get("tags", ())])),
+        "metadata": {**said, **old.metadata} if less else {**old.metadata, **said},
+    }
+    return replace(old, **fields, superseded_by=None, updated=datetime.now(timezone.utc))
+
+
+# --- Turns of a conversation, as callers give them ---
+
+_MAY_HAVE_NO_TEXT = ("content", "tool_calls", "function_call")
+"""What chat models' messages have that may say nothing."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a conversation."""
+
+    text: str
+    speaker: str | None = None
+    time: datetime | None = None
+    role: str | None = None
+    """As chat models have it; it says how far the turn is trusted. A speaker called "assistant" has that role."""
+
+
+def as_turns(given: Any) -> list[Turn]:
+    """Turns from whatever stands for them. Messages without text, such as calls of tools, are left out."""
+    if isinstance(given, (str, bytes, Mapping, Turn)):
+        raise InvalidDocument("remember_turns takes a list of turns: wrap a single one in [ ]")
+    turns = (_as_turn(each, position) for position, each in enumerate(given))
+    return [turn for turn in turns if turn is not None]
+
+
+def _as_turn(given: Turn | str | Mapping[str, Any], position: int) -> Turn | None:
+    """A turn from a text, or from a mapping as chat models have it (`role`, `content`); None for one without text."""
+    if isinstance(given, Mapping):
+        text, role = given.get("text", _content(given.get("content"))), given.get("role")
+        silent = text is None or (isinstance(text, str) and not text.strip())
+        if silent and "text" not in given and any(name in given for name in _MAY_HAVE_NO_TEXT):
+            return None
+        turn = Turn(text, given.get("speaker", role), given.get("time"), role)
+    elif isinstance(given, (Turn, str)):
+        turn = Turn(given) if isinstance(given, str) else given
+    else:
+        raise InvalidDocument(f"expected a Turn, a text or a mapping, got {type(given).__name__}", position=position)
+    if not isinstance(turn.text, str) or not turn.text.strip():
+        raise InvalidDocument(f"a turn is a text with something in it, got {turn.text!r}", position=position)
+    for name, value in (("speaker", turn.speaker), ("role", turn.role)):
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise InvalidDocument(f"the {name} must be a name, got {value!r}", position=position)
+    if turn.time is not None:
+        turn = replace(turn, time=as_moment(turn.time, "time").astimezone(timezone.utc))
+    return replace(turn, text=next(check([turn.text], position)).text)
+
+
+def _content(content: Any) -> Any:
+    """The text of a message: of one in parts, that of the parts which have one."""
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 # --- Encode ---
@@ -157,7 +201,10 @@ def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
     vectors = yield from encode_dense(view.ready, texts)
     dense: Sequence[Vectors | None] = vectors or [None] * len(items)
     sparse = yield from _encode_words(view, items)
-    return [Encoded(*each) for each in zip(items, dense, sparse, strict=True)]
+    turns = [item for item in items if item.order is not None]
+    words = (yield from encode_sparse(view.ready, [turn.text for turn in turns])) if turns else []
+    lent = dict(zip((turn.id for turn in turns), words, strict=False))
+    return [Encoded(item, d, s, lent.get(item.id)) for item, d, s in zip(items, dense, sparse, strict=True)]
 
 
 def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[Sparse | None]]:
@@ -245,14 +292,6 @@ class TurnPlace(NamedTuple):
     order: int
 
 
-def encode_turns(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
-    """Turns with their own vectors, and what they lend."""
-    encoded = yield from encode(view, items)
-    vectors = yield from encode_sparse(view.ready, [item.text for item in items])
-    words: Sequence[Sparse | None] = vectors or [None] * len(items)
-    return [replace(each, lent_words=lent) for each, lent in zip(encoded, words, strict=True)]
-
-
 def in_context(turns: Sequence[Encoded]) -> list[Encoded]:
     """Turns in their order, each with a part of its neighbours in its vectors.
 
@@ -301,7 +340,7 @@ def rewrite_neighbours(
         here = {place.id for place in run}
         stay = [turn for turn in near if turn.id not in ids]
         stay += [turn for turn in (changed or {}).values() if turn.id in here]
-        turns = in_context((yield from encode_turns(view, sorted(stay, key=_turn_order))))
+        turns = in_context((yield from encode(view, sorted(stay, key=_turn_order))))
         reached = {place.order + away for place in run for away in range(-REACH, REACH + 1)}
         yield from put(view, [each for each in turns if each.item.order in reached])
 
@@ -349,13 +388,13 @@ def remember(
     view: View, text: object, fields: Mapping[str, Any], default_type: str, supersedes: str | Sequence[str]
 ) -> Flow[Remembered]:
     """Store one memory, and say which others are nearly the same."""
-    written, replaced = draft(text, fields), check_ids(supersedes)
-    old = yield from find(view.ready, view.scope, replaced, MEMORIES)
+    given, replaced = checked({"text": text, **fields}), check_ids(supersedes)
+    old = yield from view.find(replaced, MEMORIES)
     for identity in replaced:
-        require(old, identity, view.scope)
-    encoded = yield from encode(view, [new_item(view.scope, written, default_type)])
+        view.require(old, identity)
+    encoded = yield from encode(view, [new_item(view.scope, given, default_type)])
     near = yield from _similar(view, encoded[0])
-    item, is_new = yield from view.exclusively(_store_and_supersede(view, written, encoded, list(old.values())))
+    item, is_new = yield from view.exclusively(_store_and_supersede(view, given, encoded, list(old.values())))
     if replaced:
         view.shared.forget_vocabulary(view.scope.user)
     similar = [each for each in near if each.id != item.id and each.id not in replaced]
@@ -376,10 +415,10 @@ def _similar(view: View, new: Encoded) -> Flow[list[Similar]]:
 
 
 def _store_and_supersede(
-    view: View, written: Draft, encoded: Sequence[Encoded], old: Sequence[Stored]
+    view: View, given: Mapping[str, Any], encoded: Sequence[Encoded], old: Sequence[Stored]
 ) -> Flow[tuple[MemoryItem, bool]]:
     """Write one memory, and hide those that it replaces: it is stored first, so that nothing is lost half way."""
-    stored = yield from _store(view, [written], encoded)
+    stored = yield from _store(view, [given], encoded)
     item = stored[0][0]
     others = [row for row in old if row.point != item.id]
     if others:
@@ -395,43 +434,122 @@ def remember_many(
     """Store many memories, a batch at a time. A list is checked whole before anything is written."""
     if isinstance(memories, (str, bytes, Mapping)):
         raise InvalidDocument("remember_many takes a list (or any iterable) of memories: wrap a single one in [ ]")
-    drafts = (_draft_of_many(memory, position) for position, memory in enumerate(memories))
-    checked = iter(list(drafts) if isinstance(memories, Sequence) else drafts)
+    each = (_checked_of_many(memory, position) for position, memory in enumerate(memories))
+    given = iter(list(each) if isinstance(memories, Sequence) else each)
     done: list[Remembered] = []
     with reporting(memories, progress) as advance:
-        while batch := list(islice(checked, BATCH_SIZE)):
+        while batch := list(islice(given, BATCH_SIZE)):
             yield Renew()
-            encoded = yield from encode(view, [new_item(view.scope, written, default_type) for written in batch])
+            encoded = yield from encode(view, [new_item(view.scope, fields, default_type) for fields in batch])
             stored = yield from view.exclusively(_store(view, batch, encoded))
             done += [Remembered(item.id, is_new=is_new) for item, is_new in stored]
             advance(len(batch))
     return done
 
 
-def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> Flow[list[tuple[MemoryItem, bool]]]:
+def _checked_of_many(memory: str | Mapping[str, Any], position: int) -> dict[str, Any]:
+    """One of many memories, a text or a mapping with `text` and the fields that `remember` takes, checked."""
+    fields = {"text": memory} if isinstance(memory, str) else memory
+    if not isinstance(fields, Mapping):
+        raise InvalidDocument(f"expected a text or a mapping, got {type(memory).__name__}", position=position)
+    return checked({"text": None, **fields}, position)
+
+
+def _store(
+    view: View, given: Sequence[Mapping[str, Any]], encoded: Sequence[Encoded]
+) -> Flow[list[tuple[MemoryItem, bool]]]:
     """Write memories; one whose text is there already is refreshed. Of the same text twice, the last counts."""
-    hashes = list(dict.fromkeys(written.hash for written in drafts))
-    old = yield from same_texts(view, view.scope, hashes)
-    ids = yield from _free_ids(view, [h for h in hashes if h not in old])
+    texts = [fields["content_hash"] for fields in given]
+    old = yield from same_texts(view, view.scope, list(dict.fromkeys(texts)))
+    ids = yield from _free_ids(view, [text for text in dict.fromkeys(texts) if text not in old])
     final: dict[str, Encoded] = {}
     is_new: list[bool] = []
-    for written, each in zip(drafts, encoded, strict=True):
-        known = final[written.hash].item if written.hash in final else old.get(written.hash)
-        item = replace(each.item, id=ids[written.hash]) if known is None else refreshed(known, written)
-        final[written.hash] = replace(each, item=item)
+    for text, fields, each in zip(texts, given, encoded, strict=True):
+        known = final[text].item if text in final else old.get(text)
+        item = replace(each.item, id=ids[text]) if known is None else refreshed(known, fields)
+        final[text] = replace(each, item=item)
         is_new.append(known is None)
-    merged = {written.hash for written, new in zip(drafts, is_new, strict=True) if not new}
+    merged = {text for text, new in zip(texts, is_new, strict=True) if not new}
     # A refreshed memory has the tags of before and of now, so its words are encoded anew.
-    words = yield from _encode_words(view, [final[text_hash].item for text_hash in merged])
-    for text_hash, sparse in zip(merged, words, strict=True):
-        final[text_hash] = replace(final[text_hash], sparse=sparse)
+    words = yield from _encode_words(view, [final[text].item for text in merged])
+    for text, sparse in zip(merged, words, strict=True):
+        final[text] = replace(final[text], sparse=sparse)
     yield from put(view, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
         view.shared.count(added=len(ids))
         view.shared.forget_vocabulary(view.scope.user)
     else:
         view.shared.add([each.item for each in final.values()], len(ids))
-    return [(final[written.hash].item, new) for written, new in zip(drafts, is_new, strict=True)]
+    return [(final[text].item, new) for text, new in zip(texts, is_new, strict=True)]
+
+
+# --- `remember_turns`: append to a conversation ---
+
+
+def remember_turns(view: View, given: Any, session: str | None, fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
+    """Append turns to a session. A turn with a time that is there already is not stored twice."""
+    own = view.scope.session
+    if session is None and own is None:
+        raise InvalidQuery('turns belong to a session: say which, as remember_turns(…, session="2026-02-21")')
+    if own is not None and session not in (None, own):
+        raise InvalidQuery(f"this memory is that of session {own!r}: open another one for {session!r}")
+    view = replace(view, scope=replace(view.scope, session=own or session))
+    flow = _append(view, as_turns(given), checked(fields))
+    return (yield from view.exclusively(flow))
+
+
+def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
+    before, start = yield from _last_turns(view)
+    timed = [_turn_id(view.scope, turn, start) for turn in turns if turn.time is not None]
+    known = yield from view.find(timed, MEMORIES)
+    new: dict[str, MemoryItem] = {}
+    remembered = []
+    for turn in turns:
+        order = start + len(new)  # among those that are new: the place that it is stored at
+        identity = _turn_id(view.scope, turn, order)
+        is_new = identity not in known and identity not in new
+        if is_new:
+            new[identity] = replace(_turn_item(view.scope, turn, fields), id=identity, order=order)
+        remembered.append(Remembered(identity, is_new=is_new))
+    if new:
+        yield from _store_turns(view, before, list(new.values()), start)
+        view.shared.add(list(new.values()), len(new))
+    return remembered
+
+
+def _last_turns(view: View) -> Flow[tuple[list[MemoryItem], int]]:
+    """The last turns of a session, and the place of the next one."""
+    scope = view.scope
+    where = scope.where(MEMORIES, *scope.exactly("agent"))
+    rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * REACH, order_by=metadata_key("order"))
+    stored = [from_point(row) for row in rows]
+    orders = [row.metadata["order"] for row in stored]
+    start = 1 + max((order for order in orders if type(order) is int and order < MAX_EXACT_INTEGER), default=-1)
+    return readable_turns(row for row in stored if scope.holds(row.metadata, ("memory",))), start
+
+
+def _turn_id(scope: Scope, turn: Turn, order: int) -> str:
+    """With a time, a turn is known by what was said by whom when; without, by its place too."""
+    when = order if turn.time is None else turn.time.isoformat()
+    return scope.identity("turn", [turn.speaker, turn.text, when])
+
+
+def _turn_item(scope: Scope, turn: Turn, fields: Mapping[str, Any]) -> MemoryItem:
+    """A turn as a memory. Where nobody said who says so, what a model or a tool answered isn't the user's word."""
+    trust = _TRUST_BY_ROLE.get((turn.role or turn.speaker or "").strip().lower(), "user")
+    given = {"text": turn.text, "content_hash": content_hash(turn.text), "speaker": turn.speaker, "trust": trust}
+    return new_item(scope, {**given, **fields, **({"created": turn.time} if turn.time else {})}, "turn")
+
+
+def _store_turns(view: View, before: Sequence[MemoryItem], items: Sequence[MemoryItem], start: int) -> Flow[None]:
+    """Write turns. The last ones that are there are written again: now they have neighbours after them."""
+    encoded: list[Encoded] = []
+    for batch in pieces([*before, *items], BATCH_SIZE):
+        yield Renew()
+        encoded += yield from encode(view, batch)
+    for some in pieces([each for each in in_context(encoded) if each.order >= start - REACH], BATCH_SIZE):
+        yield Renew()
+        yield from put(view, some)
 
 
 # --- `update` ---
@@ -440,38 +558,31 @@ def _store(view: View, drafts: Sequence[Draft], encoded: Sequence[Encoded]) -> F
 def update(view: View, identity: str, text: str | None, changes: Mapping[str, Any]) -> Flow[MemoryItem]:
     """Change a memory: what is given is replaced, the rest stays, and it is encoded anew."""
     cleared: dict[str, Any] = {name: None for name in _CLEARABLE if changes.get(name) == ""}
-    checked = draft("-" if text is None else text, {**changes, **cleared})
-    fields = {**checked.given, **cleared}
-    if text is not None:
-        fields |= {"text": checked.text, "content_hash": checked.hash}
+    said = {} if text is None else {"text": text}
+    fields = {**checked({**said, **changes, **cleared}), **cleared}
     item = yield from view.exclusively(_change(view, check_id(identity), fields))
     view.shared.forget_vocabulary(view.scope.user)
     return item
 
 
 def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[MemoryItem]:
-    rows = yield from find(view.ready, view.scope, [identity], MEMORIES)
-    old = require(rows, identity, view.scope)
+    rows = yield from view.find([identity], MEMORIES)
+    old = view.require(rows, identity)
     item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
     if item.order is None and item.content_hash != old.content_hash:
-        yield from _check_unique(view, item)
+        same = yield from same_texts(view, Scope(item.user, item.agent, item.session), [item.content_hash])
+        other = same.get(item.content_hash)
+        if other is not None and other.superseded_by is None:  # two would be refreshed, counted and forgotten apart
+            raise InvalidDocument(
+                f"memory {other.id!r} has this very text: update that one and forget({item.id!r}), or remember() the "
+                f"text with supersedes={item.id!r}"
+            )
     standing = places(rows.values())
     if standing:
         yield from rewrite_neighbours(view, standing, {item.id: item})
     else:
         yield from put(view, (yield from encode(view, [item])))
     return item
-
-
-def _check_unique(view: View, item: MemoryItem) -> Flow[None]:
-    """One text is one memory: two would be refreshed, counted and forgotten apart from each other."""
-    same = yield from same_texts(view, Scope(item.user, item.agent, item.session), [item.content_hash])
-    for other in same.values():
-        if other.superseded_by is None:
-            raise InvalidDocument(
-                f"memory {other.id!r} has this very text: update that one and forget({item.id!r}), or remember() the "
-                f"text with supersedes={item.id!r}"
-            )
 
 
 # --- `backfill`: rows that lack a vector, because a model was down or another program wrote them, get it ---
@@ -493,14 +604,14 @@ def _lacking_vectors(view: View) -> Flow[list[str]]:
     lacking: dict[str, None] = {}
     for name, missing in ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical)):
         if missing is None:
-            rows = yield from all_rows(view.ready, All((own, Not(HasVector(name)))), only=[])
+            rows = yield from view.rows(All((own, Not(HasVector(name)))), only=[])
             lacking |= dict.fromkeys(row.point for row in rows)
     return list(lacking)
 
 
 def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
     """Rows as they are at this moment: somebody may have changed or deleted them since they were counted."""
-    rows = yield from find(view.ready, view.scope, ids, TEXTS)
+    rows = yield from view.find(ids, TEXTS)
     items = {item.id: item for item in read_rows(rows.values())[0]}
     standing = places(row for identity, row in rows.items() if identity in items)
     turns = {place.id: items.pop(place.id) for place in standing}
