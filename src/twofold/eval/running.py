@@ -118,27 +118,43 @@ def sweep(
     combinations = [dict(zip(values_of, values, strict=True)) for values in product(*values_of.values())]
     if not combinations:
         raise EvaluationError("there is nothing to sweep: give each parameter at least one value")
-    runs: list[Run] = []
+    runs = [(describe(each), {**(parameters or {}), **each}) for each in combinations]
+    done = evaluate_each(retriever, data, runs, k=k, metrics=metrics, id_of=id_of, progress=progress)
+    return Sweep(values_of, tuple(done))
 
-    def report(done: int, total: int) -> None:
+
+def evaluate_each(
+    retriever: Any,
+    data: Dataset,
+    runs: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    k: int,
+    metrics: Sequence[str],
+    id_of: IdOf | None = None,
+    progress: Progress | None = None,
+) -> list[Run]:
+    """One run for each name with its parameters, `k` among them. Progress counts over all runs."""
+    done: list[Run] = []
+
+    def report(asked: int, total: int) -> None:
         if progress:
-            progress(len(runs) * total + done, len(combinations) * total)
+            progress(len(done) * total + asked, len(runs) * total)
 
-    for combination in combinations:
-        chosen = {**(parameters or {}), **combination}
+    for name, parameters in runs:
+        chosen = {"k": k, **parameters}
         run = evaluate(
             retriever,
             data,
-            k=chosen.pop("k", k),
-            name=describe(combination),
+            k=chosen.pop("k"),
+            name=name,
             metrics=metrics,
             parameters=chosen,
             id_of=id_of,
-            warm_up=1 if runs else len(data.questions),
+            warm_up=1 if done else len(data.questions),  # the others find its query vectors cached
             progress=report,
         )
-        runs.append(run)
-    return Sweep(values_of, tuple(runs))
+        done.append(run)
+    return done
 
 
 # Any retriever as one function
