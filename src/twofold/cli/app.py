@@ -18,17 +18,7 @@ from twofold.cli.console import Commands, complain, out, print_json, printable, 
 from twofold.cli.demo import demo
 from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.sources import add
-from twofold.cli.target import (
-    DEFAULT_COLLECTION,
-    DEFAULT_LOCATION,
-    DEFAULT_MEMORY_COLLECTION,
-    ApiKey,
-    AsJson,
-    Collection,
-    Location,
-    Model,
-    Target,
-)
+from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, with_options
 from twofold.errors import ConfigError, FilterError
 
 if TYPE_CHECKING:
@@ -70,10 +60,10 @@ app.command()(add)
 
 
 @app.command()
+@with_options
 def search(
+    target: Target,
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
     k: Annotated[int, typer.Option("-k", "--limit", min=0, help="How many hits at most.")] = 10,
     offset: Annotated[int, typer.Option("--offset", min=0, help="How many of the best to skip.")] = 0,
     filter: Annotated[
@@ -84,13 +74,10 @@ def search(
     min_score: Annotated[float | None, typer.Option("--min-score", help="Leave out lower final scores.")] = None,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show both legs' scores and ranks.")] = False,
     as_json: AsJson = False,
-    model: Model = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Find what was stored."""
     from twofold.ranking.fusion import resolve
 
-    target = Target(location, collection, api_key, model=model)
     where = _filter(filter)
     with target.open_existing() as index:
         with unrepeated():  # the answer shows them
@@ -108,7 +95,7 @@ def search(
     if as_json:
         print_json(result_as_json(result, offset, explain=explain))
     elif empty:
-        out().print(f"collection {collection} holds nothing yet", soft_wrap=True)
+        out().print(f"collection {target.collection} holds nothing yet", soft_wrap=True)
         out().print(f"fill it: {target.command('add notes.md')}", soft_wrap=True)
     else:
         show_hits(result, offset=offset, explain=explain)
@@ -128,17 +115,12 @@ def _filter(text: str | None) -> dict[str, Any] | None:
 
 
 @app.command()
-def info(
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
-    as_json: AsJson = False,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
+@with_options
+def info(target: Target, as_json: AsJson = False) -> None:
     """Show what an index holds."""
     from rich.table import Table
 
-    with Target(location, collection, api_key, model=model).open_existing() as index:
+    with target.open_existing() as index:
         facts = asdict(index.info())
     if as_json:
         print_json(facts)
@@ -213,7 +195,7 @@ def mcp(
         raise ConfigError(str(error)) from error
     from twofold.tools import LazyMemory
 
-    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, api_key, model, language)
+    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, model, api_key, language)
     memory = LazyMemory(lambda: _open_shared(target, user or "", agent, given))
     server = create_server(memory, read_only=read_only, aliases=aliases)
     try:

@@ -9,10 +9,10 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twofold.cli.console import OnProgress, complain, err, out, print_json, printable, progress_bar, unrepeated
-from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, AsJson, Collection, Model, Target
+from twofold.cli.target import ApiKey, AsJson, Collection, Model, Target, with_options
 from twofold.errors import EvaluationError
 from twofold.ranking.fusion import Strategy, resolve
 
@@ -61,7 +61,7 @@ class Evaluation:
         str | None,
         typer.Option("--user", "-u", help="Ask this user's memory at the location, or DATA's documents as memories."),
     ] = None
-    collection: Collection = DEFAULT_COLLECTION
+    collection: Collection = Target.collection
     k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10
     metric: Annotated[str, typer.Option("--metric", help="What runs are compared by.")] = "ndcg"
     by: Annotated[str | None, typer.Option("--by", help="Split the figures by this field of the questions.")] = None
@@ -126,8 +126,8 @@ class Evaluation:
             language = self.language or "english"
             return kind(self.data.documents, dense=self.model, language=language, progress=progress)
         # Not an envvar of the option: an index that is usually searched must not replace the documents of the data.
-        location = self.location or os.environ.get("TWOFOLD_LOCATION") or DEFAULT_LOCATION
-        target = Target(location, self.collection, self.api_key, self.model)
+        location = self.location or os.environ.get("TWOFOLD_LOCATION") or Target.location
+        target = Target(location, self.collection, self.model, self.api_key)
         return target.open_existing() if self.user is None else target.open_existing_memory(self.user)
 
     def write_files(self, result: Sweep | Sequence[Run], retriever: Any, baseline: Run | None = None) -> None:
@@ -167,24 +167,10 @@ def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(name for name in live if name not in (*_NOT_SETTINGS, *stored)), stored
 
 
-def _evaluating(command: Callable[..., None]) -> Callable[..., None]:
-    """A command as typer reads it: the options of `Evaluation`, which it gets as one, and after the first its own."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    shared = list(inspect.signature(Evaluation, eval_str=True).parameters.values())
-
-    @wraps(command)
-    def called(**given: Any) -> None:
-        chosen = {each.name: given.pop(each.name) for each in own}
-        command(Evaluation(**given), **chosen)
-
-    called.__signature__ = inspect.Signature([*shared[:4], *own, *shared[4:]])  # type: ignore[attr-defined]
-    return called
-
-
 # The commands
 
 
-@_evaluating
+@with_options
 def evaluate(
     evaluation: Evaluation,
     runs: Annotated[
@@ -209,7 +195,7 @@ def evaluate(
     evaluation.show(done, compare_to_first(done, evaluation.metric))
 
 
-@_evaluating
+@with_options
 def sweep(
     evaluation: Evaluation,
     parameters: Annotated[

@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -22,7 +22,7 @@ import typer
 from rich.text import Text
 
 from twofold.cli.console import out, progress_bar
-from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, Collection, Location, Model, Target
+from twofold.cli.target import Target, with_options
 from twofold.documents import Document, check
 from twofold.errors import InvalidDocument
 
@@ -45,12 +45,12 @@ class Split(str, Enum):
     file = "file"
 
 
+@with_options
 def add(
+    target: Target,
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE", help="Files (.txt .md .jsonl .csv), folders, or - for stdin.")
     ],
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
     split: Annotated[
         Split | None,
         typer.Option("--split", help="What of a text is one document. Default: paragraph, for stdin line."),
@@ -60,16 +60,14 @@ def add(
     language: Annotated[
         str | None, typer.Option("--language", help="Language of the words. Default: the collection's, or english.")
     ] = None,
-    model: Model = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Documents to store at a time.")] = 64,
-    api_key: ApiKey = None,
 ) -> None:
     """Store files, folders or lines. Adding them again replaces them.
 
     Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata.
     Adding a text file again also removes the parts that it no longer has.
     """
-    target = Target(location, collection, api_key, model=model, language=language)
+    target = replace(target, language=language)
     found = _find(sources, skip=target.folder)
     reading = _Reading(split, text_field, id_field)
     counts = {source: sum(1 for _ in _checked(source, reading)) for source in found}

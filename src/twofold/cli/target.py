@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_origin
 
 import typer
 
@@ -21,9 +23,6 @@ DEFAULT_LOCATION = "./index"
 DEFAULT_COLLECTION = "twofold"
 DEFAULT_MEMORY_COLLECTION = "memories"
 
-Location: TypeAlias = Annotated[
-    str, typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server.")
-]
 Collection: TypeAlias = Annotated[
     str, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="The collection in it.")
 ]
@@ -38,14 +37,38 @@ Model: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as typer reads it: its first parameter, a dataclass of options, is given option by option.
+
+    What has no `typer.Option` is no option. The command's own come after `collection`, which all such classes have.
+    """
+    first, *own = inspect.signature(command, eval_str=True).parameters.values()
+    fields = inspect.signature(first.annotation, eval_str=True).parameters.values()
+    shared = [each for each in fields if get_origin(each.annotation) is Annotated]
+    place = [each.name for each in shared].index("collection") + 1
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        chosen = {each.name: given.pop(each.name) for each in own}
+        command(first.annotation(**given), **chosen)
+
+    parameters = (*shared[:place], *own, *shared[place:])
+    keywords = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters]
+    called.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return called
+
+
 @dataclass(frozen=True)
 class Target:
     """An index or a memory, as the options name it."""
 
-    location: str
-    collection: str = DEFAULT_COLLECTION
-    api_key: str | None = None
-    model: str | None = None
+    location: Annotated[
+        str,
+        typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server."),
+    ] = DEFAULT_LOCATION
+    collection: Collection = DEFAULT_COLLECTION
+    model: Model = None
+    api_key: ApiKey = None
     language: str | None = None
 
     @property

@@ -44,7 +44,6 @@ _COLOURS = 8
 _SHOWN_QUESTIONS = 10
 _SHOWN_HITS = 5
 _SHOWN_LETTERS = 260
-_NOTHING = '<p class="soft">nothing</p>'
 
 
 # Charts
@@ -156,27 +155,19 @@ def _inline_svg(chart: Chart) -> str:
             elif child.tag == "path":
                 child.attrib = {"class": "grid", "d": child.get("d", "")}
     for number, (name, values) in enumerate(chart.series.items()):
-        points = [(place, value) for place, value in zip(chart.names, values, strict=True) if math.isfinite(value)]
-        tooltips = [f"{name}, {chart.x} {place}: {value:.4f}" for place, value in points]
-        _colour(root, f"series-{number}", number, tooltips)
-        _colour(root, f"key-{number}", number, [])
+        colour, line, key = f"c{number % _COLOURS}", f".//g[@id='series-{number}']", f".//g[@id='key-{number}']"
+        for path in (*root.iterfind(f"{line}//path"), *root.iterfind(f"{key}//path")):
+            path.set("class", f"line {colour}")
+        points = root.findall(f"{line}//use")  # matplotlib draws a point by using a shape again
+        for point in (*points, *root.iterfind(f"{key}//use")):
+            place = {"cx": point.get("x", ""), "cy": point.get("y", "")}
+            point.tag, point.attrib = "circle", {"class": colour, **place, "r": "4"}
+        drawn = [(place, value) for place, value in zip(chart.names, values, strict=True) if math.isfinite(value)]
+        for point, (place, value) in zip(points, drawn, strict=True):
+            ElementTree.SubElement(point, "title").text = f"{name}, {chart.x} {place}: {value:.4f}"
     root.attrib = {"viewBox": root.get("viewBox", ""), "role": "img"}
     root.set("aria-label", f"{chart.y or 'Metrics'} over {chart.x or 'the runs'}")
     return ElementTree.tostring(root, "unicode")
-
-
-def _colour(root: ElementTree.Element, identity: str, number: int, tooltips: Sequence[str]) -> None:
-    """Give a line and its points the colour of the page's style. matplotlib draws a point by using a shape again."""
-    group = root.find(f".//g[@id='{identity}']")
-    if group is None:
-        return
-    for path in group.iter("path"):
-        path.set("class", f"line c{number % _COLOURS}")
-    for position, point in enumerate(list(group.iter("use"))):
-        place = {"cx": point.get("x", ""), "cy": point.get("y", "")}
-        point.tag, point.attrib = "circle", {"class": f"c{number % _COLOURS}", **place, "r": "4"}
-        if tooltips:
-            ElementTree.SubElement(point, "title").text = tooltips[position]
 
 
 # Tables of figures, for the page and for a terminal
@@ -278,31 +269,25 @@ def write_report(
     def text(identity: str) -> str | None:
         return known.get(identity) or (text_of(identity) if text_of else None)
 
-    comparisons = compare_to_first(runs, metric)
-    sections = [
-        *_overview(runs, comparisons, chart_of(result, metric), metric, by),
-        *_questions(best, comparisons, metric, text),
-    ]
-    body = "\n".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections)
-    template = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8"))
-    page = template.substitute(name=escape(data.name), sections=f"{_head(data, best, metric)}\n{body}")
+    facts = [f"{len(data.questions):,} questions", *([f"{len(data.documents):,} documents"] if data.documents else [])]
+    facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    figures = [(f"{value:.3f}", label(name, best.k)) for name, value in best.metrics.items()]
+    figures.append((f"{best.latency():.1f} ms", "median time a question"))
+    chart, comparisons = chart_of(result, metric), compare_to_first(runs, metric)
+    sections = [*_overview(runs, comparisons, chart, metric, by), *_questions(best, comparisons, metric, text)]
+    page = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8")).substitute(
+        name=escape(data.name),
+        facts=" · ".join(facts),
+        metric=label(metric),
+        best=escape(best.name),
+        cards="".join(f'<div class="card"><b>{figure}</b><span>{name}</span></div>' for figure, name in figures),
+        sections="\n".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections),
+    )
     try:
         Path(path).write_text(page, "utf-8")
     except OSError as error:
         raise EvaluationError(f"the report can't be written to {path}: {error.strerror}") from error
     return Path(path)
-
-
-def _head(data: Dataset, best: Run, metric: str) -> str:
-    facts = [f"{len(data.questions):,} questions", *([f"{len(data.documents):,} documents"] if data.documents else [])]
-    facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
-    figures = [(f"{value:.3f}", label(name, best.k)) for name, value in best.metrics.items()]
-    figures.append((f"{best.latency():.1f} ms", "median time a question"))
-    cards = "".join(f'<div class="card"><b>{figure}</b><span>{name}</span></div>' for figure, name in figures)
-    return (
-        f'<h1>{escape(data.name)}</h1><p class="soft">{" · ".join(facts)}</p>\n'
-        f'<p>Best by {label(metric)}: <b>{escape(best.name)}</b></p><div class="cards">{cards}</div>'
-    )
 
 
 def _overview(
@@ -364,10 +349,10 @@ def _listed(entries: Sequence[tuple[Sides, float | None]], text_of: TextOf) -> s
 def _details(sides: Sides, difference: float | None, text_of: TextOf, *, opened: bool) -> str:
     """One question: the hits of each side, and the right answers that are not among them."""
     question = sides[0][1].question
-    columns = "".join(
-        f"<div><h4>{escape(name)}</h4>{_hits(answer.found, question, text_of) or _NOTHING}</div>"
-        for name, answer in sides
-    )
+    columns = ""
+    for name, answer in sides:
+        hits = _hits(answer.found, question, text_of) or '<p class="soft">nothing</p>'
+        columns += f"<div><h4>{escape(name)}</h4>{hits}</div>"
     seen = {identity for _, answer in sides for identity in answer.ids[:_SHOWN_HITS]}
     unseen = _hits([Found(identity) for identity in question.relevant if identity not in seen], question, text_of)
     expected = f'<div class="expected"><h4>right answers not shown above</h4>{unseen}</div>' if unseen else ""
