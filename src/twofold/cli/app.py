@@ -65,13 +65,11 @@ def search(
     target: Target,
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", "--limit", min=0, help="How many hits at most.")] = 10,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="How many of the best to skip.")] = 0,
-    filter: Annotated[
-        str | None, typer.Option("--filter", help="""Metadata to match, as '{"year": {"gte": 2010}}'.""")
-    ] = None,
-    alpha: Annotated[float | None, typer.Option("--alpha", help="From 0, words only, to 1, meaning only.")] = None,
-    fusion: Annotated[str | None, typer.Option("--fusion", help="auto, rrf, dbsf, weighted or average.")] = None,
-    min_score: Annotated[float | None, typer.Option("--min-score", help="Leave out lower final scores.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="How many of the best to skip.")] = 0,
+    filter: Annotated[str | None, typer.Option(help="""Metadata to match, as '{"year": {"gte": 2010}}'.""")] = None,
+    alpha: Annotated[float | None, typer.Option(help="From 0, words only, to 1, meaning only.")] = None,
+    fusion: Annotated[str | None, typer.Option(help="auto, rrf, dbsf, weighted or average.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out lower final scores.")] = None,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show both legs' scores and ranks.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +77,7 @@ def search(
     from twofold.ranking.fusion import resolve
 
     where = _filter(filter)
-    with target.open_existing() as index:
+    with target.open(create=False) as index:
         with unrepeated():  # the answer shows them
             result = index.search(
                 query,
@@ -120,7 +118,7 @@ def info(target: Target, as_json: AsJson = False) -> None:
     """Show what an index holds."""
     from rich.table import Table
 
-    with target.open_existing() as index:
+    with target.open(create=False) as index:
         facts = asdict(index.info())
     if as_json:
         print_json(facts)
@@ -160,20 +158,18 @@ def mcp(
     location: Annotated[
         str, _env("LOCATION", "A folder, or the URL of a Qdrant server.", "--location", "-l", "--path", "--url")
     ] = DEFAULT_MEMORIES,
-    agent: Annotated[str | None, _env("AGENT", "Only the memories of this agent.", "--agent")] = None,
+    agent: Annotated[str | None, _env("AGENT", "Only the memories of this agent.")] = None,
     collection: Annotated[str | None, _env("COLLECTION", "Default: memories.", "--collection", "-c")] = None,
     language: Annotated[
-        str | None, _env("LANGUAGE", "Language of the words. Default: the collection's, or english.", "--language")
+        str | None, _env("LANGUAGE", "Language of the words. Default: the collection's, or english.")
     ] = None,
     transport: Annotated[
         Transport,
         _env("MCP_TRANSPORT", "stdio: the client starts this. http: many clients share it.", "--transport", "-t"),
     ] = Transport.stdio,
-    host: Annotated[str, _env("MCP_HOST", "For http: the address to listen on.", "--host")] = DEFAULT_HOST,
+    host: Annotated[str, _env("MCP_HOST", "For http: the address to listen on.")] = DEFAULT_HOST,
     port: Annotated[int, _env("MCP_PORT", "For http.", "--port", "-p", min=1, max=65535)] = DEFAULT_PORT,
-    token: Annotated[
-        str | None, _env("MCP_TOKEN", "For http: what clients must send as their bearer token.", "--token")
-    ] = None,
+    token: Annotated[str | None, _env("MCP_TOKEN", "For http: what clients must send as their bearer token.")] = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that stores, changes or deletes.")
     ] = False,

@@ -8,7 +8,7 @@ and error messages are only mentioned in passing. The rankings are whatever the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Annotated, NamedTuple
 
@@ -120,8 +120,9 @@ def _show_answer(console: Console, query: DemoQuery, answer: Mapping[str, Search
     for place in range(max(map(len, columns))):
         table.add_row(*(_place(console, hits, place, query.relevant) for hits in columns))
     console.print(table)
-    if answer["hybrid"]:
-        console.print(_why(console, answer["hybrid"][0]))
+    for hit in answer["hybrid"][:1]:
+        if hit.explanation:
+            console.print(_why(console, hit, hit.explanation))
 
 
 def _place(console: Console, hits: Sequence[Hit], place: int, relevant: frozenset[str]) -> Text:
@@ -133,21 +134,18 @@ def _place(console: Console, hits: Sequence[Hit], place: int, relevant: frozense
     return Text.assemble((f"{place + 1} ", "dim"), (f"{mark} {hits[place].id}", "bold green" if wanted else dim))
 
 
-def _why(console: Console, hit: Hit) -> Panel:
+def _why(console: Console, hit: Hit, why: Explanation) -> Panel:
     """The winner, and what each leg gave it."""
-    why = hit.explanation
-    legs = Table.grid(padding=(0, 1))
-    for name, part, remark, style in _remarks(why) if why else ():
-        drawn = bar(part, _BAR_WIDTH, style, ascii_only=console.options.ascii_only)
-        legs.add_row(Text(name, style), Text.assemble(drawn, f" {part:.2f}"), Text(printable(remark), "dim"))
-    content = Group(snippet(hit.text, why.matched_words if why else (), 240), legs)
-    title = f"why {hit.id} comes first"
-    return Panel(content, title=title, title_align="left", border_style="dim", box=box.ROUNDED)
-
-
-def _remarks(why: Explanation) -> Iterator[tuple[str, float, str, str]]:
     matched = f" ({', '.join(why.matched_words)})" if why.matched_words else ""
+    rows = []
     for leg, digits, words in zip(why.legs, (2, 1), ("", matched), strict=True):
         found = f"{leg.measure} {leg.score:.{digits}f}, rank {leg.rank}{words}" if leg.score is not None else ""
-        yield leg.name, leg.part, found or "did not find it", LEG_STYLES[leg.name]
-    yield "score", why.final_score, f"the sum, by {why.fusion} fusion", "cyan"
+        rows.append((leg.name, leg.part, found or "did not find it", LEG_STYLES[leg.name]))
+    rows.append(("score", why.final_score, f"the sum, by {why.fusion} fusion", "cyan"))
+    table = Table.grid(padding=(0, 1))
+    for name, part, remark, style in rows:
+        drawn = bar(part, _BAR_WIDTH, style, ascii_only=console.options.ascii_only)
+        table.add_row(Text(name, style), Text.assemble(drawn, f" {part:.2f}"), Text(printable(remark), "dim"))
+    content = Group(snippet(hit.text, why.matched_words, 240), table)
+    title = f"why {hit.id} comes first"
+    return Panel(content, title=title, title_align="left", border_style="dim", box=box.ROUNDED)

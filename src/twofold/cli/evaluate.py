@@ -21,8 +21,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli.console import OnProgress, complain, err, out, print_json, printable, progress_bar, unrepeated
-from twofold.cli.target import ApiKey, AsJson, Collection, Model, Target, with_options
+from twofold.cli.console import OnProgress, complain, out, print_json, printable, progress_bar, unrepeated
+from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Collection, Model, Target, with_options
 from twofold.errors import EvaluationError
 from twofold.ranking.fusion import Strategy, resolve
 
@@ -52,9 +52,7 @@ class Evaluation:
     location: Annotated[
         str | None,
         typer.Option(
-            "--location",
-            "-l",
-            help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index.",
+            "--location", "-l", help="The index to ask. Default: DATA's documents, in memory; if it has none, ./index."
         ),
     ] = None
     user: Annotated[
@@ -63,22 +61,17 @@ class Evaluation:
     ] = None
     collection: Collection = Target.collection
     k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10
-    metric: Annotated[str, typer.Option("--metric", help="What runs are compared by.")] = "ndcg"
-    by: Annotated[str | None, typer.Option("--by", help="Split the figures by this field of the questions.")] = None
+    metric: Annotated[str, typer.Option(help="What runs are compared by.")] = "ndcg"
+    by: Annotated[str | None, typer.Option(help="Split the figures by this field of the questions.")] = None
     same: Annotated[
-        str | None,
-        typer.Option("--same", help="Search only documents whose metadata field has the question's own value."),
+        str | None, typer.Option(help="Search only documents whose metadata field has the question's own value.")
     ] = None
-    split: Annotated[str | None, typer.Option("--split", help="Which of qrels/*.tsv. Default: test.")] = None
-    sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="Ask this many of the questions, spread evenly.")
-    ] = None
-    html: Annotated[Path | None, typer.Option("--html", help="Write a report to this file.")] = None
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw a chart: .png, .svg or .pdf.")] = None
+    split: Annotated[str | None, typer.Option(help="Which of qrels/*.tsv. Default: test.")] = None
+    sample: Annotated[int | None, typer.Option(min=1, help="Ask this many of the questions, spread evenly.")] = None
+    html: Annotated[Path | None, typer.Option(help="Write a report to this file.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Draw a chart: .png, .svg or .pdf.")] = None
     as_json: AsJson = False
-    language: Annotated[
-        str | None, typer.Option("--language", help="Language of the documents of DATA. Default: english.")
-    ] = None
+    language: Annotated[str | None, typer.Option(help="Language of the documents of DATA. Default: english.")] = None
     model: Model = None
     api_key: ApiKey = None
 
@@ -128,7 +121,11 @@ class Evaluation:
         # Not an envvar of the option: an index that is usually searched must not replace the documents of the data.
         location = self.location or os.environ.get("TWOFOLD_LOCATION") or Target.location
         target = Target(location, self.collection, self.model, self.api_key)
-        return target.open_existing() if self.user is None else target.open_existing_memory(self.user)
+        if self.user is None:
+            return target.open(create=False)
+        if self.collection == Target.collection:  # without another name, the one that is usual for memories
+            target = replace(target, collection=DEFAULT_MEMORY_COLLECTION)
+        return target.open_memory(self.user, create=False)
 
     def write_files(self, result: Sweep | Sequence[Run], retriever: Any, baseline: Run | None = None) -> None:
         """Write the report and the chart, where they are wanted."""
@@ -153,7 +150,7 @@ class Evaluation:
             if best is not None:
                 out().print(f"\nbest by {self.metric}: {best}", style="bold", soft_wrap=True)
         for path in filter(None, (self.html, self.plot)):
-            err().print(f"wrote {path}", soft_wrap=True)
+            out(stderr=True).print(f"wrote {path}", soft_wrap=True)
 
 
 def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -335,13 +332,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, wide: bool) 
     for place, head in enumerate(heads):
         table.add_column(head, justify="right" if place else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(cell, wide) for cell in row[: len(heads)]))
+        texts = []
+        for cell in row[: len(heads)]:
+            shown = "–" if cell.kind == "soft" else printable(cell.text)
+            detail = f" {cell.detail}" if wide and cell.detail else ""
+            texts.append(Text.assemble((shown, _STYLES.get(cell.kind, "")), (detail, "dim")))
+        table.add_row(*texts)
     return table
-
-
-def _cell(cell: Cell, wide: bool) -> Text:
-    text = "–" if cell.kind == "soft" else printable(cell.text)
-    return Text.assemble((text, _STYLES.get(cell.kind, "")), (f" {cell.detail}" if wide and cell.detail else "", "dim"))
 
 
 def _as_json(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -160,8 +160,8 @@ def _inline_svg(chart: Chart) -> str:
             path.set("class", f"line {colour}")
         points = root.findall(f"{line}//use")  # matplotlib draws a point by using a shape again
         for point in (*points, *root.iterfind(f"{key}//use")):
-            place = {"cx": point.get("x", ""), "cy": point.get("y", "")}
-            point.tag, point.attrib = "circle", {"class": colour, **place, "r": "4"}
+            middle = {"cx": point.get("x", ""), "cy": point.get("y", "")}
+            point.tag, point.attrib = "circle", {"class": colour, **middle, "r": "4"}
         drawn = [(place, value) for place, value in zip(chart.names, values, strict=True) if math.isfinite(value)]
         for point, (place, value) in zip(points, drawn, strict=True):
             ElementTree.SubElement(point, "title").text = f"{name}, {chart.x} {place}: {value:.4f}"

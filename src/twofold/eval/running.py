@@ -182,7 +182,7 @@ def _retrieval(retriever: Any, k: int, parameters: Mapping[str, Any]) -> Callabl
 def _query_function(retriever: Any) -> Callable[..., Any]:
     """What is called with a query."""
     methods = (getattr(retriever, name, None) for name in _METHODS)
-    function: Any = next(filter(callable, methods), retriever)
+    function: Callable[..., Any] = next(filter(callable, methods), retriever)
     if not callable(function):
         raise EvaluationError(
             f"a {type(retriever).__name__} can't be evaluated: give an index, a retriever with invoke or retrieve, "
