@@ -52,7 +52,7 @@ class Evaluation:
     location: Annotated[
         str | None,
         typer.Option(
-            "--location", "-l", help="The index to ask. Default: DATA's documents, in memory; if it has none, ./index."
+            "--location", "-l", help="The index to ask. Default: DATA's documents, in memory; or else ./index."
         ),
     ] = None
     user: Annotated[
@@ -136,8 +136,8 @@ class Evaluation:
             return None if self.brings_documents else getattr(retriever.get(identity), "text", None)
 
         if self.html:
-            shown: dict[str, Any] = {"metric": self.metric, "by": self.by, "text_of": text_of}
-            write_report(self.html, self.data, result, baseline=baseline, **shown)
+            chosen: dict[str, Any] = {"metric": self.metric, "by": self.by, "baseline": baseline}
+            write_report(self.html, self.data, result, text_of=text_of, **chosen)
         if self.plot:
             plot(result, self.plot, self.metric)
 

@@ -273,8 +273,7 @@ def write_report(
     facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
     figures = [(f"{value:.3f}", label(name, best.k)) for name, value in best.metrics.items()]
     figures.append((f"{best.latency():.1f} ms", "median time a question"))
-    chart, comparisons = chart_of(result, metric), compare_to_first(runs, metric)
-    sections = [*_overview(runs, comparisons, chart, metric, by), *_questions(best, comparisons, metric, text)]
+    sections = _sections(runs, best, chart_of(result, metric), metric, by, text)
     page = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8")).substitute(
         name=escape(data.name),
         facts=" · ".join(facts),
@@ -290,10 +289,11 @@ def write_report(
     return Path(path)
 
 
-def _overview(
-    runs: Sequence[Run], comparisons: Sequence[Comparison], chart: Chart, metric: str, by: str | None
+def _sections(
+    runs: Sequence[Run], best: Run, chart: Chart, metric: str, by: str | None, text_of: TextOf
 ) -> Iterator[tuple[str, str]]:
-    """The titles and contents of the sections with figures."""
+    """Titles and contents: the figures, then single questions that got better or worse, or that nobody answered."""
+    comparisons = compare_to_first(runs, metric)
     reasons = [(run.name, reason) for run in runs for reason in run.degraded]
     notes = "".join(f'<p class="bad">{escape(name)}: {escape(reason)}</p>' for name, reason in reasons)
     yield "Runs", _table(*runs_table(runs, comparisons)) + notes
@@ -302,10 +302,6 @@ def _overview(
         yield title, f"<figure>{_inline_svg(chart)}</figure>"
     if by is not None:
         yield f"{label(metric, common_k(runs))} by {by}", _table(*parts_table(runs, by, metric))
-
-
-def _questions(best: Run, comparisons: Sequence[Comparison], metric: str, text_of: TextOf) -> Iterator[tuple[str, str]]:
-    """The titles and contents of the sections with single questions: what got better or worse, what nobody found."""
     if comparisons:
         # The best run against the baseline; where the baseline is the best, the next best against it.
         chosen = max(comparisons, key=lambda one: one.difference)
