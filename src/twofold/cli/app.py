@@ -30,7 +30,6 @@ DEFAULT_PORT = 8765
 
 app = typer.Typer(
     cls=Commands,
-    help="Find by meaning and by words, and see why.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -74,8 +73,6 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find what was stored."""
-    from twofold.ranking.fusion import resolve
-
     where = _filter(filter)
     with target.open(create=False) as index:
         with unrepeated():  # the answer shows them
@@ -85,7 +82,7 @@ def search(
                 offset=offset,
                 filter=where,
                 alpha=alpha,
-                fusion=None if fusion is None else resolve(fusion),
+                fusion=fusion,
                 min_score=min_score,
                 explain=True,  # changes no ranking, costs no request, and tells which words to emphasise
             )
