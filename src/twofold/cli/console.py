@@ -165,11 +165,8 @@ def show_hits(result: SearchResult, *, offset: int, explain: bool) -> None:
     console.print(Text.assemble((found, "bold"), f"{more} for “{printable(result.query)}” ({result.mode})"))
     if result.degraded:
         console.print(Text.assemble(("degraded: ", "bold yellow"), printable(result.degraded)))
-    if result:
-        console.print(_table(console, result, offset, explain))
-
-
-def _table(console: Console, result: SearchResult, offset: int, explain: bool) -> Table:
+    if not result:
+        return
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", style="dim", no_wrap=True)
     table.add_column("relevance", no_wrap=True)
@@ -179,13 +176,10 @@ def _table(console: Console, result: SearchResult, offset: int, explain: bool) -
         why = hit.explanation
         drawn = bar(hit.relevance, _BAR_WIDTH, "cyan", ascii_only=console.options.ascii_only)
         lines = [snippet(hit.text, why.matched_words if why else (), size), _origin(hit)]
-        table.add_row(
-            str(rank),
-            Text.assemble(drawn, f" {hit.relevance:.2f}"),
-            Group(*lines, *(_legs(why) if explain and why else ())),
-        )
+        lines += _legs(why) if explain and why else ()
+        table.add_row(str(rank), Text.assemble(drawn, f" {hit.relevance:.2f}"), Group(*lines))
         table.add_row()
-    return table
+    console.print(table)
 
 
 def _origin(hit: Hit) -> Text:
@@ -268,11 +262,9 @@ def _folded(word: str) -> str:
 
 def _alike(one: str, other: str) -> bool:
     """Whether two words differ by an ending only. The index has already said that the text has the word."""
-    if one == other:
-        return True
     short, long = sorted((one, other), key=len)
     stem = short[: max(4, len(short) - 3)]
-    return len(short) >= 4 and long.startswith(stem) and len(long) - len(stem) <= 5
+    return one == other or (len(short) >= 4 and long.startswith(stem) and len(long) - len(stem) <= 5)
 
 
 def bar(share: float, width: int, style: str, *, ascii_only: bool = False) -> Text:

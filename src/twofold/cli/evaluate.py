@@ -320,9 +320,7 @@ def _show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison],
         for reason in run.degraded:
             complain("degraded", f"{run.name}: {reason}", "bold yellow")
     if by:
-        console.print(
-            Text.assemble("\n", (f"{scoring.label(metric, scoring.common_k(runs))} by {printable(by)}", "bold"))
-        )
+        console.print(f"\n{scoring.label(metric, scoring.common_k(runs))} by {printable(by)}", style="bold")
         heads, rows = report.parts_table(runs, by, metric)
         console.print(_table([printable(head) for head in heads], rows, wide=wide))
 

@@ -119,7 +119,10 @@ def _draw(chart: Chart, size: tuple[float, float]) -> Figure:
     axes.tick_params(length=0)
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    names, lines = _legend_names(chart), list(axes.lines)
+    # The names that there is room for, whole: one that is cut doesn't say what its line is.
+    names, lines = ["\n".join(textwrap.wrap(name, _LEGEND_LETTERS)) for name in chart.series], list(axes.lines)
+    ends = accumulate(name.count("\n") + 1 for name in names)
+    del names[max(1, sum(end <= _MAX_LEGEND_LINES for end in ends)) :]
     if hidden := len(lines) - len(names):
         lines[len(names) :] = axes.plot([], [], linestyle="none")
         names.append(f"and {hidden} more")
@@ -127,13 +130,6 @@ def _draw(chart: Chart, size: tuple[float, float]) -> Figure:
     for number, mark in enumerate(filter(None, legend.legend_handles)):
         mark.set_gid(f"key-{number}")
     return figure
-
-
-def _legend_names(chart: Chart) -> list[str]:
-    """The names that there is room for, whole: one that is cut doesn't say what its line is."""
-    names = ["\n".join(textwrap.wrap(name, _LEGEND_LETTERS)) for name in chart.series]
-    ends = accumulate(name.count("\n") + 1 for name in names)
-    return names[: max(1, sum(end <= _MAX_LEGEND_LINES for end in ends))]
 
 
 def _inline_svg(chart: Chart) -> str:
