@@ -52,7 +52,7 @@ class Evaluation:
     location: Annotated[
         str | None,
         typer.Option(
-            "--location", "-l", help="The index to ask. Default: DATA's documents, in memory; or else ./index."
+            "--location", "-l", help="The index to ask. Default: DATA's documents, in memory; if it has none, ./index."
         ),
     ] = None
     user: Annotated[
@@ -183,13 +183,12 @@ def evaluate(
     data = evaluation.data
     for _, parameters in settings:
         evaluation.check({name: [value] for name, value in parameters.items()})
-    from twofold.eval.running import evaluate_each
-    from twofold.eval.scoring import compare_to_first
+    from twofold.eval import running, scoring
 
     with evaluation.asking() as (retriever, asked, progress):
-        done = evaluate_each(retriever, data, settings, progress=progress, **asked)
+        done = running.evaluate_each(retriever, data, settings, progress=progress, **asked)
         evaluation.write_files(done, retriever)
-    evaluation.show(done, compare_to_first(done, evaluation.metric))
+    evaluation.show(done, scoring.compare_to_first(done, evaluation.metric))
 
 
 @with_options
