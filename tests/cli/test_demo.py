@@ -8,6 +8,7 @@ from tests.cli.runs import Answer, run
 from twofold.cli.demo import QUERIES, memories
 
 MEMORIES = memories()
+TEXTS, RELEVANT = list(QUERIES), list(QUERIES.values())
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,8 @@ def ids(told: dict[str, Any], query: str, way: str) -> list[str]:
 
 def test_the_memories_are_sound() -> None:
     assert len({memory.id for memory in MEMORIES}) == len(MEMORIES) >= 40
-    assert QUERIES[0].relevant == {memory.id for memory in MEMORIES if memory.metadata["project"] == "rathole"}
-    assert all(query.relevant <= {memory.id for memory in MEMORIES} for query in QUERIES)
+    assert RELEVANT[0] == {memory.id for memory in MEMORIES if memory.metadata["project"] == "rathole"}
+    assert all(relevant <= {memory.id for memory in MEMORIES} for relevant in RELEVANT)
     assert all(len(memory.id or "") <= 20 for memory in MEMORIES), "three side by side fit 80 columns"
 
 
@@ -38,13 +39,13 @@ def test_hybrid_puts_rathole_first(told: dict[str, Any]) -> None:
 
 
 def test_hybrid_finds_exact_names_and_messages_first(told: dict[str, Any]) -> None:
-    for query in QUERIES[1:3]:
-        assert set(ids(told, query.text, "hybrid")[: len(query.relevant)]) == query.relevant
+    for text in TEXTS[1:3]:
+        assert set(ids(told, text, "hybrid")[: len(QUERIES[text])]) == QUERIES[text]
 
 
 def test_meaning_helps_where_no_word_matches(told: dict[str, Any]) -> None:
-    assert ids(told, QUERIES[-1].text, "bm25") == []
-    assert ids(told, QUERIES[-1].text, "hybrid")[0] in QUERIES[-1].relevant
+    assert ids(told, TEXTS[-1], "bm25") == []
+    assert ids(told, TEXTS[-1], "hybrid")[0] in RELEVANT[-1]
 
 
 def test_words_help_where_meaning_takes_one_identifier_for_another(told: dict[str, Any]) -> None:

@@ -18,17 +18,7 @@ from twofold.cli.console import Commands, complain, out, print_json, printable, 
 from twofold.cli.demo import demo
 from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.sources import add
-from twofold.cli.target import (
-    DEFAULT_COLLECTION,
-    DEFAULT_LOCATION,
-    DEFAULT_MEMORY_COLLECTION,
-    ApiKey,
-    AsJson,
-    Collection,
-    Location,
-    Model,
-    Target,
-)
+from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, with_options
 from twofold.errors import ConfigError, FilterError
 
 if TYPE_CHECKING:
@@ -40,7 +30,6 @@ DEFAULT_PORT = 8765
 
 app = typer.Typer(
     cls=Commands,
-    help="Find by meaning and by words, and see why.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -70,29 +59,22 @@ app.command()(add)
 
 
 @app.command()
+@with_options
 def search(
+    target: Target,
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
     k: Annotated[int, typer.Option("-k", "--limit", min=0, help="How many hits at most.")] = 10,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="How many of the best to skip.")] = 0,
-    filter: Annotated[
-        str | None, typer.Option("--filter", help="""Metadata to match, as '{"year": {"gte": 2010}}'.""")
-    ] = None,
-    alpha: Annotated[float | None, typer.Option("--alpha", help="From 0, words only, to 1, meaning only.")] = None,
-    fusion: Annotated[str | None, typer.Option("--fusion", help="auto, rrf, dbsf, weighted or average.")] = None,
-    min_score: Annotated[float | None, typer.Option("--min-score", help="Leave out lower final scores.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="How many of the best to skip.")] = 0,
+    filter: Annotated[str | None, typer.Option(help="""Metadata to match, as '{"year": {"gte": 2010}}'.""")] = None,
+    alpha: Annotated[float | None, typer.Option(help="From 0, words only, to 1, meaning only.")] = None,
+    fusion: Annotated[str | None, typer.Option(help="auto, rrf, dbsf, weighted or average.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out lower final scores.")] = None,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show both legs' scores and ranks.")] = False,
     as_json: AsJson = False,
-    model: Model = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Find what was stored."""
-    from twofold.ranking.fusion import resolve
-
-    target = Target(location, collection, api_key, model=model)
     where = _filter(filter)
-    with target.open_existing() as index:
+    with target.open(create=False) as index:
         with unrepeated():  # the answer shows them
             result = index.search(
                 query,
@@ -100,7 +82,7 @@ def search(
                 offset=offset,
                 filter=where,
                 alpha=alpha,
-                fusion=None if fusion is None else resolve(fusion),
+                fusion=fusion,
                 min_score=min_score,
                 explain=True,  # changes no ranking, costs no request, and tells which words to emphasise
             )
@@ -108,7 +90,7 @@ def search(
     if as_json:
         print_json(result_as_json(result, offset, explain=explain))
     elif empty:
-        out().print(f"collection {collection} holds nothing yet", soft_wrap=True)
+        out().print(f"collection {target.collection} holds nothing yet", soft_wrap=True)
         out().print(f"fill it: {target.command('add notes.md')}", soft_wrap=True)
     else:
         show_hits(result, offset=offset, explain=explain)
@@ -128,17 +110,12 @@ def _filter(text: str | None) -> dict[str, Any] | None:
 
 
 @app.command()
-def info(
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
-    as_json: AsJson = False,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
+@with_options
+def info(target: Target, as_json: AsJson = False) -> None:
     """Show what an index holds."""
     from rich.table import Table
 
-    with Target(location, collection, api_key, model=model).open_existing() as index:
+    with target.open(create=False) as index:
         facts = asdict(index.info())
     if as_json:
         print_json(facts)
@@ -178,20 +155,18 @@ def mcp(
     location: Annotated[
         str, _env("LOCATION", "A folder, or the URL of a Qdrant server.", "--location", "-l", "--path", "--url")
     ] = DEFAULT_MEMORIES,
-    agent: Annotated[str | None, _env("AGENT", "Only the memories of this agent.", "--agent")] = None,
+    agent: Annotated[str | None, _env("AGENT", "Only the memories of this agent.")] = None,
     collection: Annotated[str | None, _env("COLLECTION", "Default: memories.", "--collection", "-c")] = None,
     language: Annotated[
-        str | None, _env("LANGUAGE", "Language of the words. Default: the collection's, or english.", "--language")
+        str | None, _env("LANGUAGE", "Language of the words. Default: the collection's, or english.")
     ] = None,
     transport: Annotated[
         Transport,
         _env("MCP_TRANSPORT", "stdio: the client starts this. http: many clients share it.", "--transport", "-t"),
     ] = Transport.stdio,
-    host: Annotated[str, _env("MCP_HOST", "For http: the address to listen on.", "--host")] = DEFAULT_HOST,
+    host: Annotated[str, _env("MCP_HOST", "For http: the address to listen on.")] = DEFAULT_HOST,
     port: Annotated[int, _env("MCP_PORT", "For http.", "--port", "-p", min=1, max=65535)] = DEFAULT_PORT,
-    token: Annotated[
-        str | None, _env("MCP_TOKEN", "For http: what clients must send as their bearer token.", "--token")
-    ] = None,
+    token: Annotated[str | None, _env("MCP_TOKEN", "For http: what clients must send as their bearer token.")] = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that stores, changes or deletes.")
     ] = False,
@@ -213,7 +188,7 @@ def mcp(
         raise ConfigError(str(error)) from error
     from twofold.tools import LazyMemory
 
-    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, api_key, model, language)
+    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, model, api_key, language)
     memory = LazyMemory(lambda: _open_shared(target, user or "", agent, given))
     server = create_server(memory, read_only=read_only, aliases=aliases)
     try:

@@ -52,13 +52,8 @@ OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 
 def out(*, stderr: bool = False) -> Console:
-    """Results. Made for each use: the streams of today are not those of the import (tests, pipes)."""
+    """For results, or for progress, warnings and errors. Made for each use: streams change (tests, pipes)."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-
-
-def err() -> Console:
-    """Progress, warnings and errors."""
-    return out(stderr=True)
 
 
 def printable(text: str) -> str:
@@ -75,7 +70,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def complain(kind: str, message: str, style: str) -> None:
     """One line on stderr, however long: it stays greppable."""
-    err().print(Text.assemble((f"{kind}: ", style), printable(message)), soft_wrap=True)
+    out(stderr=True).print(Text.assemble((f"{kind}: ", style), printable(message)), soft_wrap=True)
 
 
 @contextmanager
@@ -84,7 +79,7 @@ def progress_bar() -> Iterator[Callable[[str, int | None], OnProgress]]:
 
     Gives a function that begins the next part, by its name and what it comes to, if that is known beforehand.
     """
-    console = err()
+    console = out(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
 
@@ -162,24 +157,16 @@ def unrepeated() -> Iterator[None]:
 def show_hits(result: SearchResult, *, offset: int, explain: bool) -> None:
     """Print a result: how it was found, then the hits."""
     console = out()
-    console.print(_headline(result, offset))
+    if result:
+        shown = f"{offset + 1}–{offset + len(result)}" if offset else f"{len(result)}"
+        found, more = f"{shown} {'hit' if shown == '1' else 'hits'}", ""
+    else:
+        found, more = "nothing found", f" after the first {offset}" if offset else ""
+    console.print(Text.assemble((found, "bold"), f"{more} for “{printable(result.query)}” ({result.mode})"))
     if result.degraded:
         console.print(Text.assemble(("degraded: ", "bold yellow"), printable(result.degraded)))
-    if result:
-        console.print(_table(console, result, offset, explain))
-
-
-def _headline(result: SearchResult, offset: int) -> Text:
-    query = printable(result.query)
     if not result:
-        more = f" after the first {offset}" if offset else ""
-        return Text.assemble(("nothing found", "bold"), f"{more} for “{query}” ({result.mode})")
-    shown = f"{offset + 1}–{offset + len(result)}" if offset else f"{len(result)}"
-    noun = "hit" if len(result) == 1 and not offset else "hits"
-    return Text.assemble((f"{shown} {noun}", "bold"), f" for “{query}” ({result.mode})")
-
-
-def _table(console: Console, result: SearchResult, offset: int, explain: bool) -> Table:
+        return
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", style="dim", no_wrap=True)
     table.add_column("relevance", no_wrap=True)
@@ -189,13 +176,10 @@ def _table(console: Console, result: SearchResult, offset: int, explain: bool) -
         why = hit.explanation
         drawn = bar(hit.relevance, _BAR_WIDTH, "cyan", ascii_only=console.options.ascii_only)
         lines = [snippet(hit.text, why.matched_words if why else (), size), _origin(hit)]
-        table.add_row(
-            str(rank),
-            Text.assemble(drawn, f" {hit.relevance:.2f}"),
-            Group(*lines, *(_legs(why) if explain and why else ())),
-        )
+        lines += _legs(why) if explain and why else ()
+        table.add_row(str(rank), Text.assemble(drawn, f" {hit.relevance:.2f}"), Group(*lines))
         table.add_row()
-    return table
+    console.print(table)
 
 
 def _origin(hit: Hit) -> Text:
@@ -278,11 +262,9 @@ def _folded(word: str) -> str:
 
 def _alike(one: str, other: str) -> bool:
     """Whether two words differ by an ending only. The index has already said that the text has the word."""
-    if one == other:
-        return True
     short, long = sorted((one, other), key=len)
     stem = short[: max(4, len(short) - 3)]
-    return len(short) >= 4 and long.startswith(stem) and len(long) - len(stem) <= 5
+    return one == other or (len(short) >= 4 and long.startswith(stem) and len(long) - len(stem) <= 5)
 
 
 def bar(share: float, width: int, style: str, *, ascii_only: bool = False) -> Text:

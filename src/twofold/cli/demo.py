@@ -8,9 +8,9 @@ and error messages are only mentioned in passing. The rankings are whatever the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from rich import box
@@ -34,25 +34,20 @@ _NEXT_STEPS = (
     ("add", "twofold add ./notes"),
     ("search", 'twofold search "what did we decide about caching?"'),
 )
-
-
-class DemoQuery(NamedTuple):
-    """A question, and the ids of the memories that a person would want back."""
-
-    text: str
-    relevant: frozenset[str]
-
-
-QUERIES = (
-    DemoQuery(
-        "rathole project codebase architecture",
-        frozenset({"rathole-overview", "rathole-ports", "rathole-config", "rathole-noise", "rathole-systemd"}),
-    ),
-    DemoQuery("checkRateLimit", frozenset({"cachekit-rate", "cachekit-pr-88"})),
-    DemoQuery("TypeError: Cannot read property", frozenset({"cachekit-typeerror", "cachekit-blank"})),
-    DemoQuery("migration_032", frozenset({"cachekit-m032"})),
-    DemoQuery("can she have a cappuccino", frozenset({"ana-coffee"})),
-)
+QUERIES = {
+    "rathole project codebase architecture": {
+        "rathole-overview",
+        "rathole-ports",
+        "rathole-config",
+        "rathole-noise",
+        "rathole-systemd",
+    },
+    "checkRateLimit": {"cachekit-rate", "cachekit-pr-88"},
+    "TypeError: Cannot read property": {"cachekit-typeerror", "cachekit-blank"},
+    "migration_032": {"cachekit-m032"},
+    "can she have a cappuccino": {"ana-coffee"},
+}
+"""Questions, and the ids of the memories that a person would want back."""
 
 
 def memories() -> list[Document]:
@@ -69,62 +64,57 @@ def demo(
     from twofold.index import HybridIndex
 
     stored = memories()
-    queries = QUERIES if query is None else (DemoQuery(query, frozenset()),)
+    queries: Mapping[str, Collection[str]] = QUERIES if query is None else {query: ()}
     with HybridIndex.open(":memory:") as index, unrepeated():
         index.add(stored)
-        answers = [
-            {way: index.search(each.text, _SHOWN_HITS, alpha=alpha, explain=True) for way, alpha in _WAYS.items()}
-            for each in queries
-        ]
+        answers = {
+            text: {way: index.search(text, _SHOWN_HITS, alpha=alpha, explain=True) for way, alpha in _WAYS.items()}
+            for text in queries
+        }
     if as_json:
         told = [
             {
-                "query": each.text,
-                "relevant": sorted(each.relevant),
-                **{way: result_as_json(result, explain=True) for way, result in answer.items()},
+                "query": text,
+                "relevant": sorted(relevant),
+                **{way: result_as_json(result, explain=True) for way, result in answers[text].items()},
             }
-            for each, answer in zip(queries, answers, strict=True)
+            for text, relevant in queries.items()
         ]
         print_json({"memories": len(stored), "queries": told})
     else:
-        _show(queries, answers, len(stored))
-
-
-def _show(queries: Sequence[DemoQuery], answers: Sequence[Mapping[str, SearchResult]], stored: int) -> None:
-    """Print all comparisons, and what to do next."""
-    console = out()
-    console.width = min(console.width, _MAX_COLUMNS)
-    intro = f"{stored} memories of an agent, the bundled model, nothing sent anywhere."
-    legend = f" {_mark(console)} is what a person would want back." if queries[0].relevant else ""
-    console.print(f"\n{intro}{legend}")
-    for query, answer in zip(queries, answers, strict=True):
-        _show_answer(console, query, answer)
-    console.print("\nYour turn:")
-    grid = Table.grid(padding=(0, 2))
-    for name, command in _NEXT_STEPS:
-        grid.add_row(f"  {name}", Text(command, "bold"))
-    console.print(grid)
+        console = out()
+        console.width = min(console.width, _MAX_COLUMNS)
+        legend = f" {_mark(console)} is what a person would want back." if query is None else ""
+        console.print(f"\n{len(stored)} memories of an agent, the bundled model, nothing sent anywhere.{legend}")
+        for text, relevant in queries.items():
+            _show_answer(console, text, relevant, answers[text])
+        console.print("\nYour turn:")
+        grid = Table.grid(padding=(0, 2))
+        for name, command in _NEXT_STEPS:
+            grid.add_row(f"  {name}", Text(command, "bold"))
+        console.print(grid)
 
 
 def _mark(console: Console) -> str:
     return "*" if console.options.ascii_only else "●"
 
 
-def _show_answer(console: Console, query: DemoQuery, answer: Mapping[str, SearchResult]) -> None:
-    console.print(Text.assemble("\n? ", (printable(query.text), "bold")))
+def _show_answer(console: Console, query: str, relevant: Collection[str], answer: Mapping[str, SearchResult]) -> None:
+    console.print(Text.assemble("\n? ", (printable(query), "bold")))
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_edge=False, padding=(0, 1, 0, 0))
     for title, style in (("meaning only", "magenta"), ("BM25 only", "green"), ("hybrid", "cyan")):
         table.add_column(title, ratio=1, no_wrap=True, overflow="ellipsis", header_style=style)
     # With no word to look for, the index answers "BM25 only" by meaning; that is not what the column promises.
     columns = [result.hits if way != "bm25" or result.mode == "lexical" else () for way, result in answer.items()]
     for place in range(max(map(len, columns))):
-        table.add_row(*(_place(console, hits, place, query.relevant) for hits in columns))
+        table.add_row(*(_place(console, hits, place, relevant) for hits in columns))
     console.print(table)
-    if answer["hybrid"]:
-        console.print(_why(console, answer["hybrid"][0]))
+    for hit in answer["hybrid"][:1]:
+        if hit.explanation:
+            console.print(_why(console, hit, hit.explanation))
 
 
-def _place(console: Console, hits: Sequence[Hit], place: int, relevant: frozenset[str]) -> Text:
+def _place(console: Console, hits: Sequence[Hit], place: int, relevant: Collection[str]) -> Text:
     if place >= len(hits):
         return Text("nothing found" if place == 0 else "", "dim")
     wanted = hits[place].id in relevant
@@ -133,21 +123,18 @@ def _place(console: Console, hits: Sequence[Hit], place: int, relevant: frozense
     return Text.assemble((f"{place + 1} ", "dim"), (f"{mark} {hits[place].id}", "bold green" if wanted else dim))
 
 
-def _why(console: Console, hit: Hit) -> Panel:
+def _why(console: Console, hit: Hit, why: Explanation) -> Panel:
     """The winner, and what each leg gave it."""
-    why = hit.explanation
-    legs = Table.grid(padding=(0, 1))
-    for name, part, remark, style in _remarks(why) if why else ():
-        drawn = bar(part, _BAR_WIDTH, style, ascii_only=console.options.ascii_only)
-        legs.add_row(Text(name, style), Text.assemble(drawn, f" {part:.2f}"), Text(printable(remark), "dim"))
-    content = Group(snippet(hit.text, why.matched_words if why else (), 240), legs)
-    title = f"why {hit.id} comes first"
-    return Panel(content, title=title, title_align="left", border_style="dim", box=box.ROUNDED)
-
-
-def _remarks(why: Explanation) -> Iterator[tuple[str, float, str, str]]:
     matched = f" ({', '.join(why.matched_words)})" if why.matched_words else ""
+    rows = []
     for leg, digits, words in zip(why.legs, (2, 1), ("", matched), strict=True):
         found = f"{leg.measure} {leg.score:.{digits}f}, rank {leg.rank}{words}" if leg.score is not None else ""
-        yield leg.name, leg.part, found or "did not find it", LEG_STYLES[leg.name]
-    yield "score", why.final_score, f"the sum, by {why.fusion} fusion", "cyan"
+        rows.append((leg.name, leg.part, found or "did not find it", LEG_STYLES[leg.name]))
+    rows.append(("score", why.final_score, f"the sum, by {why.fusion} fusion", "cyan"))
+    table = Table.grid(padding=(0, 1))
+    for name, part, remark, style in rows:
+        drawn = bar(part, _BAR_WIDTH, style, ascii_only=console.options.ascii_only)
+        table.add_row(Text(name, style), Text.assemble(drawn, f" {part:.2f}"), Text(printable(remark), "dim"))
+    content = Group(snippet(hit.text, why.matched_words, 240), table)
+    title = f"why {hit.id} comes first"
+    return Panel(content, title=title, title_align="left", border_style="dim", box=box.ROUNDED)

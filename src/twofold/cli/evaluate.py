@@ -9,19 +9,20 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli.console import OnProgress, complain, err, out, print_json, printable, progress_bar, unrepeated
-from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, AsJson, Collection, Model, Target
+from twofold.cli.console import OnProgress, complain, out, print_json, printable, progress_bar, unrepeated
+from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Collection, Model, Target, with_options
 from twofold.errors import EvaluationError
 from twofold.ranking.fusion import Strategy, resolve
 
@@ -42,184 +43,52 @@ _CALL = re.compile(r"(\w+)\((.*)\)")
 _SEPARATOR = re.compile(r"[,\s]+(?![^(]*\))")
 """What separates words, except in parentheses."""
 
-Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help="A folder, or a .jsonl or .csv file.")]
-EvalLocation: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--location", "-l", help="The index to ask. Default: the documents of DATA, in memory; if it has none, ./index."
-    ),
-]
-User: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--user", "-u", help="Ask this user's memory at the location, or DATA's documents as memories."),
-]
-Limit: TypeAlias = Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")]
-Metric: TypeAlias = Annotated[str, typer.Option("--metric", help="What runs are compared by.")]
-By: TypeAlias = Annotated[str | None, typer.Option("--by", help="Split the figures by this field of the questions.")]
-Same: TypeAlias = Annotated[
-    str | None, typer.Option("--same", help="Search only documents whose metadata field has the question's own value.")
-]
-QrelsSplit: TypeAlias = Annotated[str | None, typer.Option("--split", help="Which of qrels/*.tsv. Default: test.")]
-Sample: TypeAlias = Annotated[
-    int | None, typer.Option("--sample", min=1, help="Ask this many of the questions, spread evenly.")
-]
-Html: TypeAlias = Annotated[Path | None, typer.Option("--html", help="Write a report to this file.")]
-Plot: TypeAlias = Annotated[Path | None, typer.Option("--plot", help="Draw a chart: .png, .svg or .pdf.")]
-DataLanguage: TypeAlias = Annotated[
-    str | None, typer.Option("--language", help="Language of the documents of DATA. Default: english.")
-]
-
-
-def evaluate(
-    data: Data,
-    location: EvalLocation = None,
-    user: User = None,
-    collection: Collection = DEFAULT_COLLECTION,
-    runs: Annotated[
-        list[str] | None,
-        typer.Option("--run", help="A run: dense, bm25, a fusion, or NAME=VALUE …; the first is the baseline."),
-    ] = None,
-    k: Limit = 10,
-    metric: Metric = "ndcg",
-    by: By = None,
-    same: Same = None,
-    split: QrelsSplit = None,
-    sample: Sample = None,
-    html: Html = None,
-    plot: Plot = None,
-    as_json: AsJson = False,
-    language: DataLanguage = None,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Measure how good the answers are: hit rate, MRR, nDCG, recall, latency.
-
-    DATA is a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or a .jsonl or .csv file with query and expected.
-    """
-    settings = {name: parse_run(name) for name in runs or _DEFAULT_RUNS}
-    target = Target(_location(location), collection, api_key, model=model, language=language)
-    subject = _Subject(_load(data, same, split, sample), target, user, documents_only=location is None)
-    for parameters in settings.values():
-        subject.check({name: [value] for name, value in parameters.items()})
-    from twofold.eval import evaluate, scoring
-
-    with progress_bar() as begin, subject.open(begin("storing", None)) as retriever:
-        progress = begin("asking", None)
-        with unrepeated():
-            done = [
-                evaluate(
-                    retriever,
-                    subject.data,
-                    k=parameters.pop("k", k),
-                    name=name,
-                    metrics=_metrics(metric),
-                    parameters=parameters,
-                    warm_up=1 if place else len(subject.data.questions),  # the others find its query vectors cached
-                    progress=progress,
-                )
-                for place, (name, parameters) in enumerate(settings.items())
-            ]
-        _write_files(html, plot, done, subject, retriever, metric, by)
-    comparisons = scoring.compare_to_first(done, metric)
-    if as_json:
-        print_json(_as_json(subject.data, done, comparisons))
-    else:
-        _show(subject.data, done, comparisons, metric, by)
-    _say_written(html, plot)
-
-
-def sweep(
-    data: Data,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME=VALUES]...", help="What to vary: alpha=0.3:1:0.1 fusion=auto,rrf depth=50,200 k1=0.9,1.2 …"
-        ),
-    ] = None,
-    location: EvalLocation = None,
-    user: User = None,
-    collection: Collection = DEFAULT_COLLECTION,
-    fixed: Annotated[
-        list[str] | None, typer.Option("--with", help="What is the same in all runs, as fusion=weighted.")
-    ] = None,
-    k: Limit = 10,
-    metric: Metric = "ndcg",
-    by: By = None,
-    same: Same = None,
-    split: QrelsSplit = None,
-    sample: Sample = None,
-    html: Html = None,
-    plot: Plot = None,
-    as_json: AsJson = False,
-    language: DataLanguage = None,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Find the settings that answer best: every combination of the given values. By default, alpha from 0.3 to 1."""
-    grid, shared = parse_grid(parameters or _DEFAULT_SWEEP), parse_run(" ".join(fixed or ()))
-    target = Target(_location(location), collection, api_key, model=model, language=language)
-    subject = _Subject(_load(data, same, split, sample), target, user, documents_only=location is None)
-    subject.check({**{name: [value] for name, value in shared.items()}, **grid})
-    from twofold.eval import evaluate, scoring, sweep
-
-    asked: dict[str, Any] = {"k": k, "metrics": _metrics(metric), "parameters": shared}
-    with progress_bar() as begin, subject.open(begin("storing", None)) as retriever:
-        progress = begin("asking", None)
-        with unrepeated():
-            swept = sweep(retriever, subject.data, grid, progress=progress, **asked)
-            # What is searched with when nothing is said: after the sweep, so that it finds the same warm cache.
-            baseline = None if "k" in grid else evaluate(retriever, subject.data, name="default", **asked)
-        _write_files(html, plot, swept, subject, retriever, metric, by, baseline)
-    runs = [*([baseline] if baseline else []), *swept.runs]
-    comparisons = scoring.compare_to_first(runs, metric) if baseline else []
-    best = swept.best(metric).name
-    if as_json:
-        print_json({**_as_json(subject.data, runs, comparisons), "best": best})
-    else:
-        _show(subject.data, runs, comparisons, metric, None)
-        out().print(f"\nbest by {metric}: {best}", style="bold", soft_wrap=True)
-    _say_written(html, plot)
-
-
-def _location(option: str | None) -> str:
-    # Not an envvar of the option: an index that is usually searched must not replace the documents of the data.
-    return option or os.environ.get("TWOFOLD_LOCATION") or DEFAULT_LOCATION
-
-
-def _load(path: str, same: str | None, split: str | None, sample: int | None) -> Dataset:
-    from twofold.eval import load
-
-    data = load(path, same=same, split=split)
-    return data if sample is None else data.sample(sample)
-
-
-def _metrics(metric: str) -> tuple[str, ...]:
-    """The usual ones, and the one that runs are compared by."""
-    from twofold.eval.scoring import METRICS
-
-    return tuple(dict.fromkeys((*METRICS, metric)))
-
-
-# What is asked
-
 
 @dataclass(frozen=True)
-class _Subject:
-    """The questions, and what they are put to: what is at a location, or the documents that came with them."""
+class Evaluation:
+    """What `eval` and `sweep` have in common: the options, and the steps from the questions to the figures."""
 
-    data: Dataset
-    target: Target
-    user: str | None
-    """Whose memory is asked, instead of an index."""
-    documents_only: bool
-    """Whether the documents go before what is at the location."""
+    path: Annotated[str, typer.Argument(metavar="DATA", help="A folder, or a .jsonl or .csv file.")]
+    location: Annotated[
+        str | None,
+        typer.Option(
+            "--location", "-l", help="The index to ask. Default: DATA's documents, in memory; if it has none, ./index."
+        ),
+    ] = None
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", help="Ask this user's memory at the location, or DATA's documents as memories."),
+    ] = None
+    collection: Collection = Target.collection
+    k: Annotated[int, typer.Option("-k", "--limit", min=1, help="How many hits count.")] = 10
+    metric: Annotated[str, typer.Option(help="What runs are compared by.")] = "ndcg"
+    by: Annotated[str | None, typer.Option(help="Split the figures by this field of the questions.")] = None
+    same: Annotated[
+        str | None, typer.Option(help="Search only documents whose metadata field has the question's own value.")
+    ] = None
+    split: Annotated[str | None, typer.Option(help="Which of qrels/*.tsv. Default: test.")] = None
+    sample: Annotated[int | None, typer.Option(min=1, help="Ask this many of the questions, spread evenly.")] = None
+    html: Annotated[Path | None, typer.Option(help="Write a report to this file.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Draw a chart: .png, .svg or .pdf.")] = None
+    as_json: AsJson = False
+    language: Annotated[str | None, typer.Option(help="Language of the documents of DATA. Default: english.")] = None
+    model: Model = None
+    api_key: ApiKey = None
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The questions, and the documents if they come along."""
+        from twofold.eval import load
+
+        data = load(self.path, same=self.same, split=self.split)
+        return data if self.sample is None else data.sample(self.sample)
 
     @property
     def brings_documents(self) -> bool:
         """Whether the documents that came with the questions are asked, held in memory."""
-        return self.documents_only and bool(self.data.documents)
+        return self.location is None and bool(self.data.documents)
 
-    def check(self, parameters: dict[str, list[Any]]) -> None:
+    def check(self, parameters: Mapping[str, Sequence[Any]]) -> None:
         """Every parameter is one that the search takes: said before minutes are spent on embedding."""
         live, stored = _settings(memory=self.user is not None)
         for name in parameters:
@@ -233,16 +102,55 @@ class _Subject:
         for fusion in parameters.get("fusion", ()):
             resolve(fusion)
 
-    def open(self, progress: OnProgress) -> Any:
-        """What answers the questions."""
+    @contextmanager
+    def asking(self) -> Iterator[tuple[Any, dict[str, Any], OnProgress]]:
+        """What answers the questions, what every run asks for, and where it tells how far it is."""
+        from twofold.eval.scoring import METRICS
+
+        asked = {"k": self.k, "metrics": tuple(dict.fromkeys((*METRICS, self.metric)))}
+        with progress_bar() as begin, self._open(begin("storing", None)) as retriever, unrepeated():
+            yield retriever, asked, begin("asking", None)
+
+    def _open(self, progress: OnProgress) -> Any:
         from twofold.eval import CorpusIndex, CorpusMemory
 
         if self.brings_documents:
             kind = CorpusIndex if self.user is None else CorpusMemory
-            dense, language = self.target.model, self.target.language or "english"
-            return kind(self.data.documents, dense=dense, language=language, progress=progress)
-        target = replace(self.target, language=None)
-        return target.open_existing() if self.user is None else target.open_existing_memory(self.user)
+            language = self.language or "english"
+            return kind(self.data.documents, dense=self.model, language=language, progress=progress)
+        # Not an envvar of the option: an index that is usually searched must not replace the documents of the data.
+        location = self.location or os.environ.get("TWOFOLD_LOCATION") or Target.location
+        target = Target(location, self.collection, self.model, self.api_key)
+        if self.user is None:
+            return target.open(create=False)
+        if self.collection == Target.collection:  # without another name, the one that is usual for memories
+            target = replace(target, collection=DEFAULT_MEMORY_COLLECTION)
+        return target.open_memory(self.user, create=False)
+
+    def write_files(self, result: Sweep | Sequence[Run], retriever: Any, baseline: Run | None = None) -> None:
+        """Write the report and the chart, where they are wanted."""
+        from twofold.eval import plot, write_report
+
+        def text_of(identity: str) -> str | None:
+            """The text of a document that no search found, where it isn't in the data."""
+            return None if self.brings_documents else getattr(retriever.get(identity), "text", None)
+
+        if self.html:
+            chosen: dict[str, Any] = {"metric": self.metric, "by": self.by, "baseline": baseline}
+            write_report(self.html, self.data, result, text_of=text_of, **chosen)
+        if self.plot:
+            plot(result, self.plot, self.metric)
+
+    def show(self, runs: Sequence[Run], comparisons: Sequence[Comparison], best: str | None = None) -> None:
+        """Print the figures; of a sweep, the name of the best run too."""
+        if self.as_json:
+            print_json(_as_json(self.data, runs, comparisons) | ({} if best is None else {"best": best}))
+        else:
+            _show(self.data, runs, comparisons, self.metric, self.by if best is None else None)
+            if best is not None:
+                out().print(f"\nbest by {self.metric}: {best}", style="bold", soft_wrap=True)
+        for path in filter(None, (self.html, self.plot)):
+            out(stderr=True).print(f"wrote {path}", soft_wrap=True)
 
 
 def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -250,15 +158,66 @@ def _settings(*, memory: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from twofold import HybridIndex, Memory, MemoryConfig
     from twofold.eval.corpus import bm25_settings, memory_store_settings
 
-    if not memory:
-        return _parameters(HybridIndex.search), bm25_settings()
-    stored = memory_store_settings()
-    live = dict.fromkeys((*_parameters(Memory.recall), *MemoryConfig.model_fields))
-    return tuple(name for name in live if name not in stored), stored
+    stored = memory_store_settings() if memory else bm25_settings()
+    asked = inspect.signature(Memory.recall if memory else HybridIndex.search).parameters
+    live = dict.fromkeys((*asked, *(MemoryConfig.model_fields if memory else ())))
+    return tuple(name for name in live if name not in (*_NOT_SETTINGS, *stored)), stored
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(name for name in inspect.signature(function).parameters if name not in _NOT_SETTINGS)
+# The commands
+
+
+@with_options
+def evaluate(
+    evaluation: Evaluation,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option("--run", help="A run: dense, bm25, a fusion, or NAME=VALUE …; the first is the baseline."),
+    ] = None,
+) -> None:
+    """Measure how good the answers are: hit rate, MRR, nDCG, recall, latency.
+
+    DATA is a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or a .jsonl or .csv file with query and expected.
+    """
+    settings = [(name, parse_run(name)) for name in dict.fromkeys(runs or _DEFAULT_RUNS)]
+    data = evaluation.data
+    for _, parameters in settings:
+        evaluation.check({name: [value] for name, value in parameters.items()})
+    from twofold.eval import running, scoring
+
+    with evaluation.asking() as (retriever, asked, progress):
+        done = running.evaluate_each(retriever, data, settings, progress=progress, **asked)
+        evaluation.write_files(done, retriever)
+    evaluation.show(done, scoring.compare_to_first(done, evaluation.metric))
+
+
+@with_options
+def sweep(
+    evaluation: Evaluation,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUES]...", help="What to vary: alpha=0.3:1:0.1 fusion=auto,rrf depth=50,200 k1=0.9,1.2 …"
+        ),
+    ] = None,
+    fixed: Annotated[
+        list[str] | None, typer.Option("--with", help="What is the same in all runs, as fusion=weighted.")
+    ] = None,
+) -> None:
+    """Find the settings that answer best: every combination of the given values. By default, alpha from 0.3 to 1."""
+    grid, shared = parse_grid(parameters or _DEFAULT_SWEEP), parse_run(" ".join(fixed or ()))
+    data, metric = evaluation.data, evaluation.metric
+    evaluation.check({name: [value] for name, value in shared.items()} | grid)
+    from twofold.eval import evaluate, scoring, sweep
+
+    with evaluation.asking() as (retriever, asked, progress):
+        swept = sweep(retriever, data, grid, parameters=shared, progress=progress, **asked)
+        # What is searched with when nothing is said: after the sweep, so that it finds the same warm cache.
+        baseline = None if "k" in grid else evaluate(retriever, data, name="default", parameters=shared, **asked)
+        evaluation.write_files(swept, retriever, baseline)
+    runs = [baseline, *swept.runs] if baseline else swept.runs
+    comparisons = scoring.compare_to_first(runs, metric) if baseline else []
+    evaluation.show(runs, comparisons, swept.best(metric).name)
 
 
 # Parameters as they are typed: alpha=0.3:1:0.1, fusion=auto,rrf(k=20), depth=200
@@ -336,34 +295,7 @@ def parse_run(text: str) -> dict[str, Any]:
     return parsed
 
 
-# The files and the figures
-
-
-def _write_files(
-    html: Path | None,
-    plot_file: Path | None,
-    result: Sweep | list[Run],
-    subject: _Subject,
-    retriever: Any,
-    metric: str,
-    by: str | None,
-    baseline: Run | None = None,
-) -> None:
-    from twofold.eval import plot, write_report
-
-    def text_of(identity: str) -> str | None:
-        """The text of a document that no search found, where it isn't in the data."""
-        return None if subject.brings_documents else getattr(retriever.get(identity), "text", None)
-
-    if html:
-        write_report(html, subject.data, result, baseline=baseline, metric=metric, by=by, text_of=text_of)
-    if plot_file:
-        plot(result, plot_file, metric)
-
-
-def _say_written(*paths: Path | None) -> None:
-    for path in filter(None, paths):
-        err().print(f"wrote {path}", soft_wrap=True)
+# The figures
 
 
 def _show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison], metric: str, by: str | None) -> None:
@@ -387,9 +319,7 @@ def _show(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison],
         for reason in run.degraded:
             complain("degraded", f"{run.name}: {reason}", "bold yellow")
     if by:
-        console.print(
-            Text.assemble("\n", (f"{scoring.label(metric, scoring.common_k(runs))} by {printable(by)}", "bold"))
-        )
+        console.print(f"\n{scoring.label(metric, scoring.common_k(runs))} by {printable(by)}", style="bold")
         heads, rows = report.parts_table(runs, by, metric)
         console.print(_table([printable(head) for head in heads], rows, wide=wide))
 
@@ -399,13 +329,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, wide: bool) 
     for place, head in enumerate(heads):
         table.add_column(head, justify="right" if place else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(cell, wide) for cell in row[: len(heads)]))
+        texts = []
+        for cell in row[: len(heads)]:
+            shown = "–" if cell.kind == "soft" else printable(cell.text)
+            detail = f" {cell.detail}" if wide and cell.detail else ""
+            texts.append(Text.assemble((shown, _STYLES.get(cell.kind, "")), (detail, "dim")))
+        table.add_row(*texts)
     return table
-
-
-def _cell(cell: Cell, wide: bool) -> Text:
-    text = "–" if cell.kind == "soft" else printable(cell.text)
-    return Text.assemble((text, _STYLES.get(cell.kind, "")), (f" {cell.detail}" if wide and cell.detail else "", "dim"))
 
 
 def _as_json(data: Dataset, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> dict[str, Any]:

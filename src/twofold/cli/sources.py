@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -22,7 +22,7 @@ import typer
 from rich.text import Text
 
 from twofold.cli.console import out, progress_bar
-from twofold.cli.target import DEFAULT_COLLECTION, DEFAULT_LOCATION, ApiKey, Collection, Location, Model, Target
+from twofold.cli.target import Target, with_options
 from twofold.documents import Document, check
 from twofold.errors import InvalidDocument
 
@@ -45,35 +45,31 @@ class Split(str, Enum):
     file = "file"
 
 
+@with_options
 def add(
+    target: Target,
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE", help="Files (.txt .md .jsonl .csv), folders, or - for stdin.")
     ],
-    location: Location = DEFAULT_LOCATION,
-    collection: Collection = DEFAULT_COLLECTION,
     split: Annotated[
-        Split | None,
-        typer.Option("--split", help="What of a text is one document. Default: paragraph, for stdin line."),
+        Split | None, typer.Option(help="What of a text is one document. Default: paragraph, for stdin line.")
     ] = None,
-    text_field: Annotated[str, typer.Option("--text-field", help="Field or column with the text.")] = "text",
-    id_field: Annotated[str, typer.Option("--id-field", help="Field or column with the id, if there is one.")] = "id",
+    text_field: Annotated[str, typer.Option(help="Field or column with the text.")] = "text",
+    id_field: Annotated[str, typer.Option(help="Field or column with the id, if there is one.")] = "id",
     language: Annotated[
-        str | None, typer.Option("--language", help="Language of the words. Default: the collection's, or english.")
+        str | None, typer.Option(help="Language of the words. Default: the collection's, or english.")
     ] = None,
-    model: Model = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Documents to store at a time.")] = 64,
-    api_key: ApiKey = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Documents to store at a time.")] = 64,
 ) -> None:
     """Store files, folders or lines. Adding them again replaces them.
 
     Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata.
     Adding a text file again also removes the parts that it no longer has.
     """
-    target = Target(location, collection, api_key, model=model, language=language)
-    found = _find(sources, skip=target.folder)
-    reading = _Reading(split, text_field, id_field)
-    counts = {source: sum(1 for _ in _checked(source, reading)) for source in found}
-    documents = (document for source in found for document in _checked(source, reading))
+    target = replace(target, language=language)
+    found = _find(sources, _Source("stdin", None, split, text_field, id_field), skip=target.folder)
+    counts = {source: sum(1 for _ in _checked(source)) for source in found}
+    documents = (document for source in found for document in _checked(source))
     with target.open() as index, progress_bar() as begin:
         ids = index.add(documents, batch_size=batch_size, progress=begin("adding", sum(counts.values())))
         removed = _remove_leftovers(index, counts)
@@ -81,13 +77,14 @@ def add(
     _report(target, ids, len(found), removed, total)
 
 
-def _checked(source: _Source, reading: _Reading) -> Iterator[Document]:
+def _checked(source: _Source) -> Iterator[Document]:
     """Documents that can be stored; one that can't is an error that names its line.
 
     Sources are read twice, to check and to store: all is known to be right before the first write, and no file has to
     fit into memory.
     """
-    for document, place in _read(source, reading):
+    read = {".jsonl": _read_jsonl, ".csv": _read_csv}.get(source.kind, _read_text)
+    for document, place in read(source):
         try:
             next(check([document]))
         except InvalidDocument as error:
@@ -130,21 +127,15 @@ def _counted(count: int, noun: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """How sources are read."""
-
-    split: Split | None = None
-    text_field: str = "text"
-    id_field: str = "id"
-
-
-@dataclass(frozen=True)
 class _Source:
-    """A file, or stdin, which can only be read once and is held in memory."""
+    """A file, or stdin, which can only be read once and is held in memory; and how to read it."""
 
     name: str
     """As the user wrote it, for messages."""
     path: Path | None
+    split: Split | None
+    text_field: str
+    id_field: str
     data: bytes = b""
 
     @property
@@ -174,21 +165,22 @@ class _Source:
                     ) from error
 
 
-def _find(names: Sequence[str], skip: Path | None = None) -> list[_Source]:
-    """The files that the names stand for, each once. `skip` is the index itself, should it lie among them."""
+def _find(names: Sequence[str], stdin: _Source, skip: Path | None) -> list[_Source]:
+    """The files that the names stand for, each once, to be read as stdin is; `skip` is the index itself."""
     found: dict[Path | None, _Source] = {}
     for name in names:
-        for source in _expand(name, skip.resolve() if skip else None):
-            found.setdefault(source.path and source.path.resolve(), source)
+        if name == "-":
+            found.setdefault(None, replace(stdin, data=sys.stdin.buffer.read()))
+            continue
+        for written, path in _expand(name, skip.resolve() if skip else None):
+            found.setdefault(path.resolve(), replace(stdin, name=written, path=path))
     return list(found.values())
 
 
-def _expand(name: str, skip: Path | None) -> list[_Source]:
-    if name == "-":
-        return [_Source("stdin", None, sys.stdin.buffer.read())]
+def _expand(name: str, skip: Path | None) -> list[tuple[str, Path]]:
     path = Path(name).expanduser()
     if path.is_dir():
-        files = [_Source(str(file), file) for file in _walk(path, skip)]
+        files = [(str(file), file) for file in _walk(path, skip)]
         if not files:
             raise InvalidDocument(f"{name} holds no {', '.join(_SUFFIXES)} files: name another folder, or the files")
         return files
@@ -198,7 +190,7 @@ def _expand(name: str, skip: Path | None) -> list[_Source]:
         raise InvalidDocument(
             f"{name} is not one of {', '.join(_SUFFIXES)}: rename it, or add its lines with `twofold add - < {name}`"
         )
-    return [_Source(name, path)]
+    return [(name, path)]
 
 
 def _walk(folder: Path, skip: Path | None) -> Iterator[Path]:
@@ -210,18 +202,12 @@ def _walk(folder: Path, skip: Path | None) -> Iterator[Path]:
                 yield here / file
 
 
-def _read(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
-    """The documents of one source, in order."""
-    readers = {".jsonl": _read_jsonl, ".csv": _read_csv}
-    return readers.get(source.kind, _read_text)(source, reading)
-
-
 # Plain texts and Markdown, cut into documents
 
 
-def _read_text(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
+def _read_text(source: _Source) -> Iterator[PlacedDocument]:
     """The parts of a text. In a file their ids are path#1, path#2 …, so that adding it again replaces them."""
-    split = reading.split or (Split.paragraph if source.path else Split.line)
+    split = source.split or (Split.paragraph if source.path else Split.line)
     lines = source.lines()
     if split is Split.paragraph:
         lines = _paragraphs(lines)
@@ -257,7 +243,7 @@ def _joined(held: list[Line]) -> Line:
 # Records with fields: JSON lines and CSV
 
 
-def _read_jsonl(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
+def _read_jsonl(source: _Source) -> Iterator[PlacedDocument]:
     """One object a line."""
     for number, line in source.lines():
         if not line.strip():
@@ -271,24 +257,24 @@ def _read_jsonl(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
             raise InvalidDocument(f"{place}: the JSON is nested too deeply: make it flatter") from error
         if not isinstance(row, dict):
             raise InvalidDocument(f'{place}: each line must be an object such as {{"text": "…"}}')
-        yield _from_row(row, reading, place), place
+        yield _from_row(source, row, place), place
 
 
-def _read_csv(source: _Source, reading: _Reading) -> Iterator[PlacedDocument]:
+def _read_csv(source: _Source) -> Iterator[PlacedDocument]:
     """One row a document, below a row of column names. A column of numbers becomes numbers."""
-    convert = _column_types(source, reading)
-    for number, row in _rows(source, reading):
+    convert = _column_types(source)
+    for number, row in _rows(source):
         place = f"{source.name}:{number}"
-        typed = {name: convert.get(name, str)(cell) for name, cell in row.items() if cell or name == reading.text_field}
-        yield _from_row(typed, reading, place), place
+        typed = {name: convert.get(name, str)(cell) for name, cell in row.items() if cell or name == source.text_field}
+        yield _from_row(source, typed, place), place
 
 
-def _rows(source: _Source, reading: _Reading) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(source: _Source) -> Iterator[tuple[int, dict[str, str]]]:
     csv.field_size_limit(_MAX_CELL_LETTERS)
     reader = csv.DictReader((line for _, line in source.lines()), strict=True)
     try:
         if reader.fieldnames:
-            _check_text_field(reader.fieldnames, reading, f"{source.name}:1", "column")
+            _check_text_field(source, reader.fieldnames, f"{source.name}:1", "column")
         for row in reader:
             if None in row:
                 raise InvalidDocument(
@@ -300,23 +286,23 @@ def _rows(source: _Source, reading: _Reading) -> Iterator[tuple[int, dict[str, s
         raise InvalidDocument(f"{source.name}:{begun}: not CSV ({error}): mend the quotes") from error
 
 
-def _check_text_field(names: Iterable[str], reading: _Reading, place: str, kind: str) -> None:
-    if reading.text_field not in names:
+def _check_text_field(source: _Source, names: Iterable[str], place: str, kind: str) -> None:
+    if source.text_field not in names:
         raise InvalidDocument(
-            f"{place}: no {kind} {reading.text_field!r} among {', '.join(names) or 'none'}: name the one with the text "
+            f"{place}: no {kind} {source.text_field!r} among {', '.join(names) or 'none'}: name the one with the text "
             "with --text-field"
         )
 
 
-def _column_types(source: _Source, reading: _Reading) -> dict[str, Callable[[str], Any]]:
+def _column_types(source: _Source) -> dict[str, Callable[[str], Any]]:
     """Numbers, where every cell of a column is one: filters compare them. 007 and 1.10 stay as they are written."""
     types: defaultdict[str, set[type]] = defaultdict(set)
-    for _, row in _rows(source, reading):
+    for _, row in _rows(source):
         for name, cell in row.items():
             if cell and str not in types[name]:
                 types[name].add(_type_of(cell))
     widest = {name: next(kind for kind in (str, float, int) if kind in kinds) for name, kinds in types.items() if kinds}
-    return {**widest, reading.text_field: str, reading.id_field: str}
+    return {**widest, source.text_field: str, source.id_field: str}
 
 
 def _type_of(cell: str) -> type:
@@ -327,11 +313,11 @@ def _type_of(cell: str) -> type:
     return str
 
 
-def _from_row(row: Mapping[str, Any], reading: _Reading, place: str) -> Document:
-    _check_text_field(row, reading, place, "field")
-    rest = {name: value for name, value in row.items() if name not in (reading.text_field, reading.id_field)}
+def _from_row(source: _Source, row: Mapping[str, Any], place: str) -> Document:
+    _check_text_field(source, row, place, "field")
+    rest = {name: value for name, value in row.items() if name not in (source.text_field, source.id_field)}
     nested = rest.pop("metadata", None)
     if nested is not None:
         rest = {**nested, **rest} if isinstance(nested, Mapping) else {**rest, "metadata": nested}
-    identity = row.get(reading.id_field)
-    return Document(row[reading.text_field], None if identity is None else str(identity), rest)
+    identity = row.get(source.id_field)
+    return Document(row[source.text_field], None if identity is None else str(identity), rest)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_origin
 
 import typer
 
@@ -17,35 +19,50 @@ if TYPE_CHECKING:
     from twofold.index import HybridIndex
     from twofold.memory import Memory
 
-DEFAULT_LOCATION = "./index"
-DEFAULT_COLLECTION = "twofold"
 DEFAULT_MEMORY_COLLECTION = "memories"
 
-Location: TypeAlias = Annotated[
-    str, typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server.")
-]
 Collection: TypeAlias = Annotated[
     str, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="The collection in it.")
 ]
-ApiKey: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--api-key", envvar="TWOFOLD_API_KEY", show_envvar=True, help="For a server that wants one."),
-]
+ApiKey: TypeAlias = Annotated[str | None, typer.Option(envvar="TWOFOLD_API_KEY", help="For a server that wants one.")]
 Model: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--model", help="Dense model, by fastembed name. Default: the collection's, or the bundled MiniLM."),
+    str | None, typer.Option(help="Dense model, by fastembed name. Default: the collection's, or the bundled MiniLM.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as typer reads it: its first parameter, a dataclass of options, is given option by option.
+
+    What has no `typer.Option` is no option. The command's own come after `collection`, which all such classes have.
+    """
+    first, *own = inspect.signature(command, eval_str=True).parameters.values()
+    fields = inspect.signature(first.annotation, eval_str=True).parameters.values()
+    shared = [each for each in fields if get_origin(each.annotation) is Annotated]
+    place = [each.name for each in shared].index("collection") + 1
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        chosen = {each.name: given.pop(each.name) for each in own}
+        command(first.annotation(**given), **chosen)
+
+    parameters = (*shared[:place], *own, *shared[place:])
+    keywords = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters]
+    called.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return called
 
 
 @dataclass(frozen=True)
 class Target:
     """An index or a memory, as the options name it."""
 
-    location: str
-    collection: str = DEFAULT_COLLECTION
-    api_key: str | None = None
-    model: str | None = None
+    location: Annotated[
+        str,
+        typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server."),
+    ] = "./index"
+    collection: Collection = "twofold"
+    model: Model = None
+    api_key: ApiKey = None
     language: str | None = None
 
     @property
@@ -60,45 +77,36 @@ class Target:
 
     def command(self, words: str) -> str:
         """The command to type for this index: without the options that have their usual value."""
-        usual = (("--location", self.location, DEFAULT_LOCATION), ("--collection", self.collection, DEFAULT_COLLECTION))
-        options = [f"{name} {shlex.quote(value)}" for name, value, default in usual if value != default]
+        chosen = (("--location", self.location, Target.location), ("--collection", self.collection, Target.collection))
+        options = [f"{name} {shlex.quote(value)}" for name, value, usual in chosen if value != usual]
         return " ".join(["twofold", words, *options])
 
     def open(self, *, create: bool = True) -> HybridIndex:
-        """Open the index; by default, begin a new one if there is none."""
+        """Open the index, or begin a new one; without `create` it must be there: looking for something makes none."""
         if self.location == ":memory:":
             raise ConfigError("an index in :memory: is gone when the command ends: give --location a folder or a URL")
-        from twofold.index import HybridIndex  # takes a second: what is wrong before this is said at once
+        with self._must_exist("index", f"make one with `{self.command('add notes.md')}`", unless=create):
+            from twofold.index import HybridIndex  # takes a second: what is wrong before this is said at once
 
-        return HybridIndex.open(self.location, self.collection, **self._options(create))
-
-    def open_existing(self) -> HybridIndex:
-        """Open an index that must be there: looking for something creates nothing."""
-        with self._must_exist("index", f"make one with `{self.command('add notes.md')}`"):
-            return self.open(create=False)
+            return HybridIndex.open(self.location, self.collection, create=create, **self._options)
 
     def open_memory(self, user: str, agent: str | None = None, *, create: bool = True) -> Memory:
-        """Open a user's memories; by default, begin a new collection if there is none."""
-        from twofold.memory import Memory
+        """Open a user's memories, or begin a new collection. Without `create`, it must be there."""
+        with self._must_exist("memory", "remember something there first", unless=create):
+            from twofold.memory import Memory
 
-        location = self.folder or self.location
-        return Memory.open(location, user=user, agent=agent, collection=self.collection, **self._options(create))
+            options = {**self._options, "collection": self.collection, "create": create}
+            return Memory.open(self.folder or self.location, user=user, agent=agent, **options)
 
-    def open_existing_memory(self, user: str) -> Memory:
-        """Open memories that must be there; without a collection of another name, in the one that is usual for them."""
-        usual = self.collection == DEFAULT_COLLECTION
-        target = replace(self, collection=DEFAULT_MEMORY_COLLECTION) if usual else self
-        with target._must_exist("memory", "remember something there first"):
-            return target.open_memory(user, create=False)
-
-    def _options(self, create: bool) -> dict[str, Any]:
+    @property
+    def _options(self) -> dict[str, Any]:
         key = self.api_key if self.remote else None  # a folder takes none
-        return {"dense": self.model, "language": self.language, "create": create, "api_key": key}
+        return {"dense": self.model, "language": self.language, "api_key": key}
 
     @contextmanager
-    def _must_exist(self, what: str, remedy: str) -> Iterator[None]:
+    def _must_exist(self, what: str, remedy: str, *, unless: bool) -> Iterator[None]:
         fix = f"{remedy}, or name another with --location or --collection"
-        if self.folder is not None and not (self.folder.is_dir() and any(self.folder.iterdir())):
+        if not unless and self.folder is not None and not (self.folder.is_dir() and any(self.folder.iterdir())):
             raise CollectionNotFound(f"there is no {what} at {self.location}: {fix}")
         try:
             yield

@@ -10,7 +10,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -80,8 +80,7 @@ class _Corpus(Generic[Store]):
         self._documents, self._language = list(documents), language
         self._dense = _embedding_once(resolve_dense(dense))
         self._stores: dict[str, Store] = {}
-        self._views: dict[str, Store] = {}
-        self._store({}, progress)
+        self._once({}, lambda: self._filled({}, progress))
 
     def close(self) -> None:
         """Let go of what was stored."""
@@ -94,14 +93,15 @@ class _Corpus(Generic[Store]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _store(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Store:
-        """What holds the documents as these settings store them."""
+    def _once(self, settings: Mapping[str, Any], make: Callable[[], Store]) -> Store:
+        """What answers with these settings, made when it is first asked for."""
         key = repr(sorted(settings.items()))
         if key not in self._stores:
-            self._stores[key] = self._filled(settings, progress)
+            self._stores[key] = make()
         return self._stores[key]
 
-    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> Store:
+    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Store:
+        """The documents as these settings store them."""
         raise NotImplementedError
 
 
@@ -116,9 +116,9 @@ class CorpusIndex(_Corpus["HybridIndex"]):
     def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
         """Search with these settings."""
         stored, asked = _split(settings, bm25_settings())
-        return self._store(stored).search(query, k, **asked)
+        return self._once(stored, lambda: self._filled(stored)).search(query, k, **asked)
 
-    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> HybridIndex:
+    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> HybridIndex:
         from twofold import BM25, HybridIndex  # the engine is loaded when it is needed: errors before that come at once
 
         index = HybridIndex.open(":memory:", dense=self._dense, sparse=BM25(self._language, **settings))
@@ -141,36 +141,30 @@ class CorpusMemory(_Corpus["Memory"]):
 
         taken, settings = _split(settings, inspect.signature(Memory.recall).parameters)
         stored, changed = _split(settings, memory_store_settings())
-        memory = self._store(stored)
+        memory = self._once(stored, lambda: self._filled(stored))
         if changed:
-            key = repr(sorted(settings.items()))
-            if key not in self._views:
-                self._views[key] = memory.with_settings(**changed)
-            memory = self._views[key]
+            memory = self._once(settings, partial(memory.with_settings, **changed))
         result = memory.recall(query, k, **{"touch": False, **taken})
         hits = [replace(hit, id=identity) for hit in result for identity in self._document_ids[hit.id]]
         return replace(result, hits=tuple(hits))
 
-    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike) -> Memory:
+    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Memory:
         from twofold import BM25, Memory, MemoryConfig
+        from twofold.memory import accepted_by
 
         bm25, own = _split(settings, bm25_settings())
         sparse, config = BM25(self._language, **bm25), MemoryConfig(**own)
         memory = Memory.open(":memory:", user=_USER, dense=self._dense, sparse=sparse, config=config)
-        ids = memory.remember_many([_memory_fields(document) for document in self._documents], progress=progress)
+        own_fields, rows = set(accepted_by("remember")) - {"metadata"}, []
+        for document in self._documents:
+            fields, metadata = _split(document.metadata, own_fields)
+            rows.append({"text": document.text, **fields, "metadata": metadata})
+        ids = memory.remember_many(rows, progress=progress)
         # The same text twice is one memory, and stands for both documents.
         self._document_ids: dict[str, list[str]] = defaultdict(list)
         for identity, document in zip(ids, self._documents, strict=True):
             self._document_ids[str(identity)].append(str(document.id))
         return memory
-
-
-def _memory_fields(document: Document) -> dict[str, Any]:
-    """A document as `remember_many` takes it: what a memory has fields of its own for is taken from the metadata."""
-    from twofold.memory import accepted_by
-
-    own, rest = _split(document.metadata, set(accepted_by("remember")) - {"metadata"})
-    return {"text": document.text, **own, "metadata": rest}
 
 
 def _embedding_once(encoder: DenseEncoder) -> DenseEncoder:

@@ -172,17 +172,14 @@ def _pair_question(row: dict[str, Any], place: str, number: int) -> Question:
     where = row.get("filter")
     if where is not None and not isinstance(where, dict):
         raise EvaluationError(f"{place}: filter must be an object such as {{'year': 2014}}, got {where!r}")
-    metadata = {name: value for name, value in row.items() if name not in _PAIR_FIELDS}
-    return Question(str(row.get("id", f"q{number + 1}")), row["query"], _expected(row, place), where, metadata)
-
-
-def _expected(row: dict[str, Any], place: str) -> dict[str, float]:
     expected, relevance = row.get("expected"), row.get("relevance", 1)
     ids = [] if expected in (None, "") else expected if isinstance(expected, list) else [expected]
     grades = relevance if isinstance(relevance, list) else [relevance] * len(ids)
     if len(grades) != len(ids):
         raise EvaluationError(f"{place}: {len(ids)} expected ids but {len(grades)} relevances: give one for each")
-    return _right_answers(ids, grades, place)
+    metadata = {name: value for name, value in row.items() if name not in _PAIR_FIELDS}
+    right = _right_answers(ids, grades, place)
+    return Question(str(row.get("id", f"q{number + 1}")), row["query"], right, where, metadata)
 
 
 # Lines, objects and grades; every error names the line

@@ -44,7 +44,6 @@ _COLOURS = 8
 _SHOWN_QUESTIONS = 10
 _SHOWN_HITS = 5
 _SHOWN_LETTERS = 260
-_NOTHING = '<p class="soft">nothing</p>'
 
 
 # Charts
@@ -120,7 +119,10 @@ def _draw(chart: Chart, size: tuple[float, float]) -> Figure:
     axes.tick_params(length=0)
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    names, lines = _legend_names(chart), list(axes.lines)
+    # The names that there is room for, whole: one that is cut doesn't say what its line is.
+    names, lines = ["\n".join(textwrap.wrap(name, _LEGEND_LETTERS)) for name in chart.series], list(axes.lines)
+    ends = accumulate(name.count("\n") + 1 for name in names)
+    del names[max(1, sum(end <= _MAX_LEGEND_LINES for end in ends)) :]
     if hidden := len(lines) - len(names):
         lines[len(names) :] = axes.plot([], [], linestyle="none")
         names.append(f"and {hidden} more")
@@ -128,13 +130,6 @@ def _draw(chart: Chart, size: tuple[float, float]) -> Figure:
     for number, mark in enumerate(filter(None, legend.legend_handles)):
         mark.set_gid(f"key-{number}")
     return figure
-
-
-def _legend_names(chart: Chart) -> list[str]:
-    """The names that there is room for, whole: one that is cut doesn't say what its line is."""
-    names = ["\n".join(textwrap.wrap(name, _LEGEND_LETTERS)) for name in chart.series]
-    ends = accumulate(name.count("\n") + 1 for name in names)
-    return names[: max(1, sum(end <= _MAX_LEGEND_LINES for end in ends))]
 
 
 def _inline_svg(chart: Chart) -> str:
@@ -156,27 +151,19 @@ def _inline_svg(chart: Chart) -> str:
             elif child.tag == "path":
                 child.attrib = {"class": "grid", "d": child.get("d", "")}
     for number, (name, values) in enumerate(chart.series.items()):
-        points = [(place, value) for place, value in zip(chart.names, values, strict=True) if math.isfinite(value)]
-        tooltips = [f"{name}, {chart.x} {place}: {value:.4f}" for place, value in points]
-        _colour(root, f"series-{number}", number, tooltips)
-        _colour(root, f"key-{number}", number, [])
+        colour, line, key = f"c{number % _COLOURS}", f".//g[@id='series-{number}']", f".//g[@id='key-{number}']"
+        for path in (*root.iterfind(f"{line}//path"), *root.iterfind(f"{key}//path")):
+            path.set("class", f"line {colour}")
+        points = root.findall(f"{line}//use")  # matplotlib draws a point by using a shape again
+        for point in (*points, *root.iterfind(f"{key}//use")):
+            middle = {"cx": point.get("x", ""), "cy": point.get("y", "")}
+            point.tag, point.attrib = "circle", {"class": colour, **middle, "r": "4"}
+        drawn = [(place, value) for place, value in zip(chart.names, values, strict=True) if math.isfinite(value)]
+        for point, (place, value) in zip(points, drawn, strict=True):
+            ElementTree.SubElement(point, "title").text = f"{name}, {chart.x} {place}: {value:.4f}"
     root.attrib = {"viewBox": root.get("viewBox", ""), "role": "img"}
     root.set("aria-label", f"{chart.y or 'Metrics'} over {chart.x or 'the runs'}")
     return ElementTree.tostring(root, "unicode")
-
-
-def _colour(root: ElementTree.Element, identity: str, number: int, tooltips: Sequence[str]) -> None:
-    """Give a line and its points the colour of the page's style. matplotlib draws a point by using a shape again."""
-    group = root.find(f".//g[@id='{identity}']")
-    if group is None:
-        return
-    for path in group.iter("path"):
-        path.set("class", f"line c{number % _COLOURS}")
-    for position, point in enumerate(list(group.iter("use"))):
-        place = {"cx": point.get("x", ""), "cy": point.get("y", "")}
-        point.tag, point.attrib = "circle", {"class": f"c{number % _COLOURS}", **place, "r": "4"}
-        if tooltips:
-            ElementTree.SubElement(point, "title").text = tooltips[position]
 
 
 # Tables of figures, for the page and for a terminal
@@ -278,14 +265,19 @@ def write_report(
     def text(identity: str) -> str | None:
         return known.get(identity) or (text_of(identity) if text_of else None)
 
-    comparisons = compare_to_first(runs, metric)
-    sections = [
-        *_overview(runs, comparisons, chart_of(result, metric), metric, by),
-        *_questions(best, comparisons, metric, text),
-    ]
-    body = "\n".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections)
-    template = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8"))
-    page = template.substitute(name=escape(data.name), sections=f"{_head(data, best, metric)}\n{body}")
+    facts = [f"{len(data.questions):,} questions", *([f"{len(data.documents):,} documents"] if data.documents else [])]
+    facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    figures = [(f"{value:.3f}", label(name, best.k)) for name, value in best.metrics.items()]
+    figures.append((f"{best.latency():.1f} ms", "median time a question"))
+    sections = _sections(runs, best, chart_of(result, metric), metric, by, text)
+    page = Template(files("twofold.eval").joinpath("report.html").read_text("utf-8")).substitute(
+        name=escape(data.name),
+        facts=" · ".join(facts),
+        metric=label(metric),
+        best=escape(best.name),
+        cards="".join(f'<div class="card"><b>{figure}</b><span>{name}</span></div>' for figure, name in figures),
+        sections="\n".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections),
+    )
     try:
         Path(path).write_text(page, "utf-8")
     except OSError as error:
@@ -293,22 +285,11 @@ def write_report(
     return Path(path)
 
 
-def _head(data: Dataset, best: Run, metric: str) -> str:
-    facts = [f"{len(data.questions):,} questions", *([f"{len(data.documents):,} documents"] if data.documents else [])]
-    facts.append(datetime.now(timezone.utc).strftime("%Y-%m-%d"))
-    figures = [(f"{value:.3f}", label(name, best.k)) for name, value in best.metrics.items()]
-    figures.append((f"{best.latency():.1f} ms", "median time a question"))
-    cards = "".join(f'<div class="card"><b>{figure}</b><span>{name}</span></div>' for figure, name in figures)
-    return (
-        f'<h1>{escape(data.name)}</h1><p class="soft">{" · ".join(facts)}</p>\n'
-        f'<p>Best by {label(metric)}: <b>{escape(best.name)}</b></p><div class="cards">{cards}</div>'
-    )
-
-
-def _overview(
-    runs: Sequence[Run], comparisons: Sequence[Comparison], chart: Chart, metric: str, by: str | None
+def _sections(
+    runs: Sequence[Run], best: Run, chart: Chart, metric: str, by: str | None, text_of: TextOf
 ) -> Iterator[tuple[str, str]]:
-    """The titles and contents of the sections with figures."""
+    """Titles and contents: the figures, then single questions that got better or worse, or that nobody answered."""
+    comparisons = compare_to_first(runs, metric)
     reasons = [(run.name, reason) for run in runs for reason in run.degraded]
     notes = "".join(f'<p class="bad">{escape(name)}: {escape(reason)}</p>' for name, reason in reasons)
     yield "Runs", _table(*runs_table(runs, comparisons)) + notes
@@ -317,10 +298,6 @@ def _overview(
         yield title, f"<figure>{_inline_svg(chart)}</figure>"
     if by is not None:
         yield f"{label(metric, common_k(runs))} by {by}", _table(*parts_table(runs, by, metric))
-
-
-def _questions(best: Run, comparisons: Sequence[Comparison], metric: str, text_of: TextOf) -> Iterator[tuple[str, str]]:
-    """The titles and contents of the sections with single questions: what got better or worse, what nobody found."""
     if comparisons:
         # The best run against the baseline; where the baseline is the best, the next best against it.
         chosen = max(comparisons, key=lambda one: one.difference)
@@ -364,10 +341,10 @@ def _listed(entries: Sequence[tuple[Sides, float | None]], text_of: TextOf) -> s
 def _details(sides: Sides, difference: float | None, text_of: TextOf, *, opened: bool) -> str:
     """One question: the hits of each side, and the right answers that are not among them."""
     question = sides[0][1].question
-    columns = "".join(
-        f"<div><h4>{escape(name)}</h4>{_hits(answer.found, question, text_of) or _NOTHING}</div>"
-        for name, answer in sides
-    )
+    columns = ""
+    for name, answer in sides:
+        hits = _hits(answer.found, question, text_of) or '<p class="soft">nothing</p>'
+        columns += f"<div><h4>{escape(name)}</h4>{hits}</div>"
     seen = {identity for _, answer in sides for identity in answer.ids[:_SHOWN_HITS]}
     unseen = _hits([Found(identity) for identity in question.relevant if identity not in seen], question, text_of)
     expected = f'<div class="expected"><h4>right answers not shown above</h4>{unseen}</div>' if unseen else ""

@@ -118,27 +118,33 @@ def sweep(
     combinations = [dict(zip(values_of, values, strict=True)) for values in product(*values_of.values())]
     if not combinations:
         raise EvaluationError("there is nothing to sweep: give each parameter at least one value")
-    runs: list[Run] = []
+    runs = [(describe(each), {**(parameters or {}), **each}) for each in combinations]
+    done = evaluate_each(retriever, data, runs, k=k, metrics=metrics, id_of=id_of, progress=progress)
+    return Sweep(values_of, tuple(done))
 
-    def report(done: int, total: int) -> None:
+
+def evaluate_each(
+    retriever: Any,
+    data: Dataset,
+    runs: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    k: int,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Run]:
+    """One run for each name with its parameters, `k` among them. Progress counts over all runs."""
+    done: list[Run] = []
+
+    def report(asked: int, total: int) -> None:
         if progress:
-            progress(len(runs) * total + done, len(combinations) * total)
+            progress(len(done) * total + asked, len(runs) * total)
 
-    for combination in combinations:
-        chosen = {**(parameters or {}), **combination}
-        run = evaluate(
-            retriever,
-            data,
-            k=chosen.pop("k", k),
-            name=describe(combination),
-            metrics=metrics,
-            parameters=chosen,
-            id_of=id_of,
-            warm_up=1 if runs else len(data.questions),
-            progress=report,
-        )
-        runs.append(run)
-    return Sweep(values_of, tuple(runs))
+    for name, parameters in runs:
+        chosen = {"k": k, **parameters}
+        warm_up = 1 if done else len(data.questions)  # the others find the first one's query vectors cached
+        options |= {"k": chosen.pop("k"), "name": name, "warm_up": warm_up, "progress": report}
+        done.append(evaluate(retriever, data, parameters=chosen, **options))
+    return done
 
 
 # Any retriever as one function
@@ -156,39 +162,32 @@ def _retrieval(retriever: Any, k: int, parameters: Mapping[str, Any]) -> Callabl
     if settings and callable(getattr(retriever, "with_settings", None)):
         function = _query_function(retriever.with_settings(**settings))
         parameters = {name: value for name, value in parameters.items() if name not in settings}
-
-    def check(name: str) -> None:
-        if not takes & {name, "**"}:
-            written = getattr(function, "__name__", "the function")
-            raise EvaluationError(
-                f"{written} takes no {name!r}: wrap it in a function that does, as lambda query, {name}: …"
-            )
-
-    for name in parameters:
-        check(name)
     # A retriever that doesn't take k brings as many as it was made for, and the first k count. A memory counts
     # recalls and ranks by them: measuring it must not change it.
     offered = {name: value for name, value in {"k": k, "touch": False}.items() if name in takes}
-    arguments = {**offered, **parameters}
 
     def retrieve(question: Question) -> Any:
-        if question.filter is None:
-            return function(question.text, **arguments)
-        check("filter")
-        return function(question.text, **arguments, filter=dict(question.filter))
+        limited = {} if question.filter is None else {"filter": dict(question.filter)}
+        for name in (*parameters, *limited):
+            if not takes & {name, "**"}:
+                written = getattr(function, "__name__", "the function")
+                raise EvaluationError(
+                    f"{written} takes no {name!r}: wrap it in a function that does, as lambda query, {name}: …"
+                )
+        return function(question.text, **{**offered, **parameters}, **limited)
 
     return retrieve
 
 
 def _query_function(retriever: Any) -> Callable[..., Any]:
     """What is called with a query."""
-    method = next((m for m in _METHODS if callable(getattr(retriever, m, None))), None)
-    if method is None and not callable(retriever):
+    methods = (getattr(retriever, name, None) for name in _METHODS)
+    function: Callable[..., Any] = next(filter(callable, methods), retriever)
+    if not callable(function):
         raise EvaluationError(
             f"a {type(retriever).__name__} can't be evaluated: give an index, a retriever with invoke or retrieve, "
             "or a function from a query to ranked ids"
         )
-    function: Callable[..., Any] = retriever if method is None else getattr(retriever, method)
     if inspect.iscoroutinefunction(function):
         raise EvaluationError("the retriever is a coroutine function: wrap it, for example with asyncio.run")
     return function
@@ -200,11 +199,8 @@ def _named_parameters(function: Callable[..., Any]) -> set[str]:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):  # builtins have no signature
         return set()
-    return {
-        "**" if each.kind is each.VAR_KEYWORD else each.name
-        for each in parameters
-        if each.kind not in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL)
-    }
+    unnamed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    return {"**" if each.kind is each.VAR_KEYWORD else each.name for each in parameters if each.kind not in unnamed}
 
 
 def _first_hits(result: Any, k: int, id_of: IdOf | None) -> tuple[Found, ...]:

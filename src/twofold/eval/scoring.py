@@ -52,8 +52,14 @@ def score(
         best_first = [sorted(relevant[i].items(), key=lambda pair: -pair[1]) for i in judged]
         qrels = _filled_up([[(number[identity], grade) for identity, grade in answers] for answers in best_first])
         run = _filled_up([[(number[identity], -rank) for rank, identity in enumerate(ranked[i][:k])] for i in judged])
-        for metric, values in zip(metrics, _evaluate(qrels, run, [f"{metric}@{k}" for metric in metrics]), strict=True):
-            scores[metric][judged] = values
+        names = [f"{metric}@{k}" for metric in metrics]
+        try:
+            # ranx 0.3.21 can't return the scores of a single metric: the first is asked for twice.
+            computed = _ranx().evaluate(qrels, run, [*names, names[0]], return_mean=False)
+        except (AssertionError, ValueError) as error:
+            raise EvaluationError(f"ranx can't compute {', '.join(names)}: {error}") from error
+        for metric, name in zip(metrics, names, strict=True):
+            scores[metric][judged] = computed[name]
     return scores
 
 
@@ -64,15 +70,6 @@ def _filled_up(rows: Sequence[Sequence[tuple[int, float]]]) -> Scores:
         if row:
             table[place, : len(row)] = row
     return table
-
-
-def _evaluate(qrels: Scores, run: Scores, metrics: list[str]) -> list[Scores]:
-    try:
-        # ranx 0.3.21 can't return the scores of a single metric: the first is asked for twice.
-        scores = _ranx().evaluate(qrels, run, [*metrics, metrics[0]], return_mean=False)
-    except (AssertionError, ValueError) as error:
-        raise EvaluationError(f"ranx can't compute {', '.join(metrics)}: {error}") from error
-    return [scores[metric] for metric in metrics]
 
 
 @lru_cache(maxsize=1)
