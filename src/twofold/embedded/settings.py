@@ -26,7 +26,7 @@ import numpy as np
 import qdrant_edge as edge
 
 from .errors import BadRequest
-from .lock import read_versioned, unreadable, write_versioned
+from .lock import read_versioned, write_versioned
 
 SETTINGS_FILE = "collection.json"
 # The server's own defaults; the engine wants them spelt out.
@@ -67,16 +67,16 @@ class Settings:
 
 
 def load_settings(directory: Path) -> Settings:
-    """Read the settings; refuse those of a newer version instead of misreading them."""
-    raw = read_versioned(directory / SETTINGS_FILE)
-    try:
+    """Read the settings, with a look whether the engine takes them."""
+
+    def checked(raw: dict[str, Any]) -> Settings:
         settings = Settings(**raw)
         to_edge_config(settings.config, settings.wal)
         for schema in settings.indexes.values():
             to_edge_index(schema)
         return settings
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError) as error:
-        raise unreadable(directory / SETTINGS_FILE, error) from error
+
+    return read_versioned(directory / SETTINGS_FILE, checked)
 
 
 def new_shard_name() -> str:
@@ -141,14 +141,11 @@ class VectorSchema:
         return sorted([*self.dense, *self.sparse])
 
     def check_name(self, name: str) -> str:
-        if name not in self.dense and name not in self.sparse:
-            raise self._unknown(name)
-        return name
-
-    def _unknown(self, name: str) -> BadRequest:
+        if name in self.dense or name in self.sparse:
+            return name
         known = ", ".join(repr(known) for known in self.names()) or "none"
         hint = "pass using=… with one of them" if name == "" else "create it with create_vector_name(…)"
-        return BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
+        raise BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
 
     def structs(self, vectors: Iterable[Any]) -> list[Any]:
         """The vectors of many points, each a mapping by name or the unnamed vector."""
@@ -169,9 +166,7 @@ class VectorSchema:
         """One vector of the named field; in a query, a multi-vector field also takes a single vector."""
         if name in self.sparse:
             return _sparse(name, value)
-        field = self.dense.get(name)
-        if field is None:
-            raise self._unknown(name)
+        field = self.dense[self.check_name(name)]
         if not field.multi:
             return _dense(name, value, field)
         if query and not (len(value) and hasattr(value[0], "__len__")):
@@ -208,19 +203,15 @@ def _are_rows(values: list[Any], field: DenseField) -> bool:
 def _as_list(name: str, value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if not isinstance(value, (list, tuple)):
-        kind = type(value).__name__
-        raise BadRequest(
-            f"Vector {name!r} must be a list of numbers, not {kind}: text and images need an encoder first."
-        )
-    return list(value)
+    if isinstance(value, (list, tuple)):
+        return value if type(value) is list else list(value)
+    kind = type(value).__name__
+    raise BadRequest(f"Vector {name!r} must be a list of numbers, not {kind}: text and images need an encoder first.")
 
 
 def _dense(name: str, value: Any, field: DenseField) -> list[float]:
     """A list: the engine reads those ten times faster than numpy arrays."""
-    if type(value) is np.ndarray:
-        value = value.tolist()
-    numbers: list[float] = value if type(value) is list else _as_list(name, value)
+    numbers = _as_list(name, value)
     if len(numbers) != field.size:
         raise BadRequest(
             f"Vector dimension error: vector {name!r} expected dim: {field.size}, got {len(numbers)}. Encode with "
@@ -298,8 +289,9 @@ def to_edge_config(config: Config, wal: bool, threads: int = 1) -> edge.EdgeConf
         sparse = {_PLACEHOLDER_VECTOR: edge.EdgeSparseVectorParams()}
     names = ("on_disk_payload", "hnsw_config", "quantization_config")
     optimizers = config.get("optimizers_config")
-    if optimizers is not None:
-        optimizers = edge.EdgeOptimizersConfig(**{name: optimizers.get(name) for name in _OPTIMIZERS})
+    if optimizers is not None:  # the engine has some of a server's
+        known = {name: value for name, value in optimizers.items() if hasattr(edge.EdgeOptimizersConfig, name)}
+        optimizers = edge.EdgeOptimizersConfig(**known)
     return edge.EdgeConfig(
         vectors=dense,
         sparse_vectors=sparse,
@@ -326,7 +318,7 @@ def to_edge_index(schema: str | Config) -> Any:
     if isinstance(schema, str):
         return to_edge_enum(edge.PayloadSchemaType, schema)
     given = _arguments(schema)
-    return _INDEX_PARAMS[given.pop("type")](**given)
+    return getattr(edge, f"{given.pop('type').title()}IndexParams")(**given)
 
 
 def _arguments(params: Config) -> dict[str, Any]:
@@ -348,7 +340,8 @@ def _quantization(value: Config) -> Any:
     given = _arguments(params)
     if kind == "scalar":
         given["type"] = to_edge_enum(edge.ScalarType, given["type"])
-    return _QUANTIZATIONS.get(kind, edge.TurboQuantQuantizationConfig)(**given)
+    name = "TurboQuant" if kind == "turbo" else kind.title()
+    return getattr(edge, f"{name}QuantizationConfig")(**given)
 
 
 def _stopwords(value: str | Config) -> Any:
@@ -370,25 +363,6 @@ def _scoring(value: Any) -> Any:
     return edge.TextScoringParams(to_edge_enum(edge.TextScoringType, value.get("type")))
 
 
-_OPTIMIZERS = (
-    *("deleted_threshold", "vacuum_min_vector_number", "default_segment_number"),
-    *("max_segment_size", "indexing_threshold", "prevent_unoptimized"),
-)
-_QUANTIZATIONS: dict[str, Any] = {
-    "scalar": edge.ScalarQuantizationConfig,
-    "product": edge.ProductQuantizationConfig,
-    "binary": edge.BinaryQuantizationConfig,
-}
-_INDEX_PARAMS: dict[str, Any] = {
-    "keyword": edge.KeywordIndexParams,
-    "integer": edge.IntegerIndexParams,
-    "float": edge.FloatIndexParams,
-    "geo": edge.GeoIndexParams,
-    "bool": edge.BoolIndexParams,
-    "datetime": edge.DatetimeIndexParams,
-    "uuid": edge.UuidIndexParams,
-    "text": edge.TextIndexParams,
-}
 _ENUMS: dict[str, Any] = {
     "distance": edge.Distance,
     "datatype": edge.VectorStorageDatatype,

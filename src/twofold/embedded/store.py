@@ -15,8 +15,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -35,7 +35,7 @@ from .errors import (
     StoreError,
     StoreFormatError,
 )
-from .lock import StoreLock, make_directory, read_versioned, remove_tree, unreadable, write_versioned
+from .lock import StoreLock, make_directory, read_versioned, remove_tree, write_versioned
 from .optimize import optimize
 from .settings import SETTINGS_FILE, Settings, load_settings
 
@@ -130,7 +130,9 @@ class Store:
                 raise LocalStoreFound(str(self.path))
             make_directory(self.path)
             self._lock = StoreLock(self.path, options.lock_wait_seconds)
-            self._aliases = self._read_store_file()
+            if not (self.path / _STORE_FILE).exists():
+                self._set_aliases({})
+            self._aliases = read_versioned(self.path / _STORE_FILE, lambda raw: dict(raw["aliases"]))
             for directory in sorted((self.path / "collections").glob("*")):
                 self._open_collection(directory)
         except BaseException:
@@ -144,17 +146,6 @@ class Store:
     def collections(self) -> list[Collection]:
         """Those that could be loaded."""
         return list(self._collections.values())
-
-    def _read_store_file(self) -> dict[str, str]:
-        """The aliases."""
-        path = self.path / _STORE_FILE
-        if not path.exists():
-            write_versioned(path, {"aliases": {}})
-        raw = read_versioned(path)
-        try:
-            return dict(raw["aliases"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise unreadable(path, error) from error
 
     def _open_collection(self, directory: Path) -> None:
         named, name = self._damaged_slugs, directory.name[: -_DIRECTORY_NUMBER_LENGTH - 1]
@@ -284,11 +275,12 @@ class Store:
         self._check_open()
         return dict(self._aliases)
 
-    def change_aliases(self, change: Callable[[dict[str, str]], None]) -> None:
-        """Let `change` edit the aliases; nobody else does meanwhile."""
+    @contextmanager
+    def changing_aliases(self) -> Iterator[dict[str, str]]:
+        """The aliases, to be edited; nobody else does meanwhile."""
         with self._changing:
             aliases = self.aliases
-            change(aliases)
+            yield aliases
             self._set_aliases(aliases)
 
     def _set_aliases(self, aliases: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -50,10 +50,6 @@ class QueryScope:
         if isinstance(value, (int, str, UUID)):
             value = self._stored(to_edge_id(value))
         return schema.vector(self.using, value, query=True)
-
-    def vectors(self, values: Sequence[Any] | None) -> list[Any]:
-        """Several of these."""
-        return [self.vector(value) for value in values or []]
 
     def _stored(self, point_id: int | str) -> Any:
         source, name = self.collection, self.using
@@ -186,7 +182,8 @@ def _nearest(value: models.NearestQuery, scope: QueryScope) -> Any:
 
 def _recommend(value: models.RecommendQuery, scope: QueryScope) -> Any:
     given = value.recommend
-    positive, negative = scope.vectors(given.positive), scope.vectors(given.negative)
+    positive = [scope.vector(example) for example in given.positive or []]
+    negative = [scope.vector(example) for example in given.negative or []]
     strategy = given.strategy or models.RecommendStrategy.AVERAGE_VECTOR
     if strategy == models.RecommendStrategy.AVERAGE_VECTOR:
         return edge.Query.Nearest(_average_of_examples(positive, negative), scope.using)
