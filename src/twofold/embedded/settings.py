@@ -65,13 +65,72 @@ class Settings:
         """The settings with other values for some keys of `config`."""
         return replace(self, config={**self.config, **changes})
 
+    def dense_vectors(self) -> dict[str, Config]:
+        """Parameters of the dense vectors by name, those of the unnamed vector as ""."""
+        vectors = self.config.get("vectors") or {}
+        unnamed = isinstance(vectors.get("size"), int)  # and not the parameters of a vector that is called so
+        return {"": vectors} if unnamed else dict(vectors)
+
+    def sparse_vectors(self) -> dict[str, Config]:
+        """Parameters of the sparse vectors by name."""
+        return dict(self.config.get("sparse_vectors") or {})
+
+    def check(self) -> None:
+        """Refuse vectors that the engine would accept and later stumble over."""
+        dense = self.dense_vectors()
+        for name, params in dense.items():
+            if name:
+                check_vector_name(name)
+            if not 1 <= params["size"] <= _MAX_VECTOR_SIZE:
+                raise BadRequest(f"Vector size {params['size']} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
+        for name in self.sparse_vectors():
+            check_vector_name(name)
+            if name in dense:
+                raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
+
+    def schema(self) -> VectorSchema:
+        """What the vectors must look like."""
+        dense = {}
+        for name, params in self.dense_vectors().items():
+            # Cosine vectors have length 1 by the time they are stored.
+            half = params.get("datatype") == "float16" and params["distance"] != "Cosine"
+            multi = params.get("multivector_config") is not None
+            dense[name] = DenseField(params["size"], multi, _MAX_HALF if half else _MAX_SINGLE)
+        return VectorSchema(dense, frozenset(self.sparse_vectors()))
+
+    def to_edge(self, threads: int = 1) -> edge.EdgeConfig:
+        """The settings of a shard; `threads` look through its segments."""
+        dense = {name: edge.EdgeVectorParams(**_arguments(params)) for name, params in self.dense_vectors().items()}
+        sparse = {
+            name: edge.EdgeSparseVectorParams(modifier=_modifier(params), **_arguments(params.get("index") or {}))
+            for name, params in self.sparse_vectors().items()
+        }
+        if not dense and not sparse:
+            # Qdrant has collections of payloads alone, the engine wants a vector: one that nobody sees or fills.
+            sparse = {_PLACEHOLDER_VECTOR: edge.EdgeSparseVectorParams()}
+        names = ("on_disk_payload", "hnsw_config", "quantization_config")
+        optimizers = self.config.get("optimizers_config")
+        if optimizers is not None:  # the engine has some of a server's
+            known = {name: value for name, value in optimizers.items() if hasattr(edge.EdgeOptimizersConfig, name)}
+            optimizers = edge.EdgeOptimizersConfig(**known)
+        return edge.EdgeConfig(
+            vectors=dense,
+            sparse_vectors=sparse,
+            **_arguments({name: self.config.get(name) for name in names}),
+            optimizers=optimizers,
+            payload_memory=to_edge_enum(edge.Memory, (self.config.get("payload") or {}).get("memory")),
+            id_tracker_memory=to_edge_enum(edge.Memory, (self.config.get("id_tracker") or {}).get("memory")),
+            wal_enabled=self.wal,
+            max_search_threads=threads,
+        )
+
 
 def load_settings(directory: Path) -> Settings:
     """Read the settings, with a look whether the engine takes them."""
 
     def checked(raw: dict[str, Any]) -> Settings:
         settings = Settings(**raw)
-        to_edge_config(settings.config, settings.wal)
+        settings.to_edge()
         for schema in settings.indexes.values():
             to_edge_index(schema)
         return settings
@@ -85,32 +144,6 @@ def new_shard_name() -> str:
 
 
 # --- The vectors of a collection ---
-
-
-def dense_vectors(config: Config) -> dict[str, Config]:
-    """Parameters of the dense vectors by name, those of the unnamed vector as ""."""
-    vectors = config.get("vectors") or {}
-    unnamed = isinstance(vectors.get("size"), int)  # and not the parameters of a vector that is called so
-    return {"": vectors} if unnamed else dict(vectors)
-
-
-def sparse_vectors(config: Config) -> dict[str, Config]:
-    """Parameters of the sparse vectors by name."""
-    return dict(config.get("sparse_vectors") or {})
-
-
-def check_config(config: Config) -> None:
-    """Refuse vectors that the engine would accept and later stumble over."""
-    dense = dense_vectors(config)
-    for name, params in dense.items():
-        if name:
-            check_vector_name(name)
-        if not 1 <= params["size"] <= _MAX_VECTOR_SIZE:
-            raise BadRequest(f"Vector size {params['size']} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
-    for name in sparse_vectors(config):
-        check_vector_name(name)
-        if name in dense:
-            raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
 
 
 def check_vector_name(name: str) -> None:
@@ -175,17 +208,6 @@ class VectorSchema:
         if not rows:
             raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
         return [_dense(name, row, field) for row in rows]
-
-
-def to_schema(config: Config) -> VectorSchema:
-    """What the vectors of a collection must look like."""
-    dense = {}
-    for name, params in dense_vectors(config).items():
-        # Cosine vectors have length 1 by the time they are stored.
-        half = params.get("datatype") == "float16" and params["distance"] != "Cosine"
-        multi = params.get("multivector_config") is not None
-        dense[name] = DenseField(params["size"], multi, _MAX_HALF if half else _MAX_SINGLE)
-    return VectorSchema(dense, frozenset(sparse_vectors(config)))
 
 
 def _are_rows(values: list[Any], field: DenseField) -> bool:
@@ -277,35 +299,9 @@ def to_edge_enum(edge_enum: Any, value: Enum | str | None) -> Any:
     return member
 
 
-def to_edge_config(config: Config, wal: bool, threads: int = 1) -> edge.EdgeConfig:
-    """A shard's settings; `threads` look through its segments."""
-    dense = {name: edge.EdgeVectorParams(**_arguments(params)) for name, params in dense_vectors(config).items()}
-    sparse = {
-        name: edge.EdgeSparseVectorParams(modifier=_modifier(params), **_arguments(params.get("index") or {}))
-        for name, params in sparse_vectors(config).items()
-    }
-    if not dense and not sparse:
-        # Qdrant has collections of payloads alone, the engine wants a vector: one that nobody sees or fills.
-        sparse = {_PLACEHOLDER_VECTOR: edge.EdgeSparseVectorParams()}
-    names = ("on_disk_payload", "hnsw_config", "quantization_config")
-    optimizers = config.get("optimizers_config")
-    if optimizers is not None:  # the engine has some of a server's
-        known = {name: value for name, value in optimizers.items() if hasattr(edge.EdgeOptimizersConfig, name)}
-        optimizers = edge.EdgeOptimizersConfig(**known)
-    return edge.EdgeConfig(
-        vectors=dense,
-        sparse_vectors=sparse,
-        **_arguments({name: config.get(name) for name in names}),
-        optimizers=optimizers,
-        payload_memory=to_edge_enum(edge.Memory, (config.get("payload") or {}).get("memory")),
-        id_tracker_memory=to_edge_enum(edge.Memory, (config.get("id_tracker") or {}).get("memory")),
-        wal_enabled=wal,
-        max_search_threads=threads,
-    )
-
-
 def new_vector(name: str, params: Config, *, sparse: bool) -> edge.UpdateOperation:
-    """The operation that adds a vector to a collection."""
+    """The operation that adds a named vector to a collection."""
+    check_vector_name(name)
     given = _arguments((params.get("index") or {}) if sparse else params)
     if sparse:
         return edge.UpdateOperation.create_sparse_vector(name, _modifier(params), given.get("datatype"))

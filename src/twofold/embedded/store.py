@@ -320,8 +320,6 @@ class Housekeeper(threading.Thread):
         self._collections = collections
         self._auto = auto
         self._ended = threading.Event()
-        # The last write that was looked at: without a new one, nothing has to be decided again.
-        self._decided: weakref.WeakKeyDictionary[Collection, float] = weakref.WeakKeyDictionary()
 
     def run(self) -> None:
         while not self._ended.wait(_TICK_SECONDS):
@@ -344,19 +342,16 @@ class Housekeeper(threading.Thread):
             if collection.unflushed and idle > _IDLE_SECONDS_BEFORE_FLUSH:
                 collection.flush()
                 collection.save_count()
-            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE and self._is_due(collection):
-                _LOG.info("optimising %s in the background", collection.settings.name)
-                optimize(collection)
-                _LOG.info("optimised %s", collection.settings.name)
+            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE and collection.considered != collection.last_write:
+                collection.considered = collection.last_write
+                if should_optimize(collection):
+                    _LOG.info("optimising %s in the background", collection.settings.name)
+                    optimize(collection)
+                    _LOG.info("optimised %s", collection.settings.name)
         except StoreError as error:  # closed meanwhile, or no room on the disk
             _LOG.debug("housekeeping of %s: %s", collection.settings.name, error)
         except Exception:
             _LOG.exception("housekeeping of %s failed", collection.settings.name)
-
-    def _is_due(self, collection: Collection) -> bool:
-        decided = self._decided.get(collection) == collection.last_write
-        self._decided[collection] = collection.last_write
-        return not decided and should_optimize(collection)
 
 
 def should_optimize(collection: Collection) -> bool:

@@ -16,7 +16,7 @@ from qdrant_client import models
 from twofold.embedded.collection import Collection
 from twofold.embedded.errors import BadRequest, NotFound
 from twofold.embedded.points import to_edge_payload
-from twofold.embedded.settings import HNSW_DEFAULTS, Config, Settings, dense_vectors
+from twofold.embedded.settings import HNSW_DEFAULTS, Config, Settings
 from twofold.embedded.store import Store
 
 from .writes import Ready
@@ -119,16 +119,16 @@ def update_collection(collection: Collection, **settings: Any) -> bool:
     if metadata is not None:
         collection.merge_metadata(metadata)
     if settings:
-        collection.reconfigure(lambda config: _changed(config, settings))
+        collection.reconfigure(lambda present: _changed(present, settings))
     return bool(settings) or metadata is not None
 
 
-def _changed(config: Config, settings: dict[str, Any]) -> Config:
+def _changed(held: Settings, arguments: dict[str, Any]) -> Config:
     """The configuration with what the arguments of `update_collection` change in it."""
     names = {"vectors_config": "vectors", "sparse_vectors_config": "sparse_vectors", "collection_params": "params"}
-    changes = _to_json(models.UpdateCollection(**{names.get(name, name): value for name, value in settings.items()}))
+    changes = _to_json(models.UpdateCollection(**{names.get(name, name): value for name, value in arguments.items()}))
     params = changes.pop("params", {})
-    present = {**config, "vectors": dense_vectors(config)}
+    present = {**held.config, "vectors": held.dense_vectors()}
     for kind in ("vectors", "sparse_vectors"):
         for name in changes.get(kind, {}):
             if name not in present.get(kind, {}):
