@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from qdrant_client import models
 
 from twofold.embedded.collection import Collection
@@ -22,7 +22,10 @@ from twofold.embedded.store import Store
 from .writes import Ready
 
 _WAL_CAPACITY_MB = 32  # the engine's own default, and a server's
-_INDEX: TypeAdapter[Any] = TypeAdapter(models.PayloadFieldSchema)
+# What get_collection() says of settings that weren't given, and which of those that were are among `params`.
+_PARAMS = {"on_disk_payload": True, "shard_number": 1, "replication_factor": 1, "write_consistency_factor": 1}
+_KEPT_PARAMS = ("vectors", "sparse_vectors", "on_disk_payload", "payload", "id_tracker")
+_OPTIMIZERS = {"default_segment_number": 0, "flush_interval_sec": 0, "indexing_threshold": 10_000}
 # How many levels of these are changed key by key.
 _DEPTHS = {"hnsw_config": 1, "optimizers_config": 1, "quantization_config": 0, "vectors": 2, "sparse_vectors": 3}
 
@@ -61,49 +64,34 @@ def get_collections(store: Store) -> models.CollectionsResponse:
 
 def get_collection(collection: Collection) -> models.CollectionInfo:
     info, settings = collection.read("info"), collection.settings
-    return models.CollectionInfo(
-        status=models.CollectionStatus.GREEN,
-        optimizer_status=models.OptimizersStatusOneOf.OK,
-        indexed_vectors_count=info.indexed_vectors_count,
-        points_count=info.points_count,
-        segments_count=info.segments_count,
-        config=_describe_config(models.CreateCollection(**settings.config)),
-        payload_schema={
-            name: _describe_index(_INDEX.validate_python(settings.indexes[name]), index.points)
-            for name, index in info.payload_schema.items()
-            if name in settings.indexes
-        },
-        created_at=settings.created_at,  # type: ignore[arg-type]  # parsed by the model
+    config = settings.config
+    indexes = {name: settings.indexes[name] for name in info.payload_schema if name in settings.indexes}
+    return models.CollectionInfo.model_validate(
+        {
+            "status": models.CollectionStatus.GREEN,
+            "optimizer_status": models.OptimizersStatusOneOf.OK,
+            "indexed_vectors_count": info.indexed_vectors_count,
+            "points_count": info.points_count,
+            "segments_count": info.segments_count,
+            "config": {
+                "params": {**_PARAMS, **{name: config[name] for name in _KEPT_PARAMS if config.get(name) is not None}},
+                "hnsw_config": {**HNSW_DEFAULTS, **(config.get("hnsw_config") or {})},
+                "optimizer_config": {**_OPTIMIZERS, **(config.get("optimizers_config") or {})},
+                "wal_config": {"wal_capacity_mb": _WAL_CAPACITY_MB, "wal_segments_ahead": 0},  # for client.migrate()
+                "quantization_config": config.get("quantization_config"),
+                "metadata": config.get("metadata"),
+            },
+            "payload_schema": {
+                name: {"points": info.payload_schema[name].points, **_describe_index(schema)}
+                for name, schema in indexes.items()
+            },
+            "created_at": settings.created_at,
+        }
     )
 
 
-def _describe_index(schema: Any, points: int) -> models.PayloadIndexInfo:
-    params = None if isinstance(schema, models.PayloadSchemaType) else schema
-    kind = schema if params is None else models.PayloadSchemaType(schema.type.value)
-    return models.PayloadIndexInfo(data_type=kind, params=params, points=points)
-
-
-def _describe_config(config: models.CreateCollection) -> models.CollectionConfig:
-    hnsw, optimizers = (_to_json(diff) if diff else {} for diff in (config.hnsw_config, config.optimizers_config))
-    defaults = {"default_segment_number": 0, "flush_interval_sec": 0, "indexing_threshold": 10_000}
-    return models.CollectionConfig(
-        params=models.CollectionParams(
-            vectors=config.vectors,
-            sparse_vectors=config.sparse_vectors,
-            on_disk_payload=True if config.on_disk_payload is None else config.on_disk_payload,
-            shard_number=1,
-            replication_factor=1,
-            write_consistency_factor=1,
-            payload=config.payload,
-            id_tracker=config.id_tracker,
-        ),
-        hnsw_config=models.HnswConfig(**{**HNSW_DEFAULTS, **hnsw}),
-        optimizer_config=models.OptimizersConfig(**{**defaults, **optimizers}),
-        # client.migrate() wants one
-        wal_config=models.WalConfig(wal_capacity_mb=_WAL_CAPACITY_MB, wal_segments_ahead=0),
-        quantization_config=config.quantization_config,
-        metadata=config.metadata,
-    )
+def _describe_index(schema: str | Config) -> dict[str, Any]:
+    return {"data_type": schema} if isinstance(schema, str) else {"data_type": schema["type"], "params": schema}
 
 
 def _to_json(model: BaseModel) -> dict[str, Any]:
@@ -153,10 +141,10 @@ def create_payload_index(collection: Collection, field_name: str, field_schema: 
     if schema is None:
         raise BadRequest("create_payload_index needs field_schema=…, for example PayloadSchemaType.KEYWORD.")
     if isinstance(schema, str):
-        schema = models.PayloadSchemaType(schema)
-    elif not isinstance(schema, BaseModel) or not hasattr(schema, "type"):
+        return partial(collection.create_index, field_name, models.PayloadSchemaType(schema).value)
+    if not isinstance(schema, BaseModel) or not hasattr(schema, "type"):
         raise BadRequest(f"{schema!r} is not a payload index: use PayloadSchemaType or one of the …IndexParams.")
-    return partial(collection.create_index, field_name, _INDEX.dump_python(schema, mode="json"))
+    return partial(collection.create_index, field_name, _to_json(schema))
 
 
 def delete_payload_index(collection: Collection, field_name: str) -> Ready:
