@@ -171,9 +171,15 @@ class Seal:
 
     def check(self, points: int) -> None:
         """Raise if there should be another number of points."""
-        if self._set and points != self._points():
+        if not self._set:
+            return
+        try:
+            sealed = int(json.loads(self._path.read_text("utf-8"))["points"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self._path} can't be read ({error})") from error
+        if points != sealed:
             raise StoreError(
-                f"{self._path.parent} has {points} of its {self._points()} points, so files of it are missing or "
+                f"{self._path.parent} has {points} of its {sealed} points, so files of it are missing or "
                 f"damaged. To go on with what is left, remove {_SEAL_FILE} there"
             )
 
@@ -188,9 +194,3 @@ class Seal:
             self._path.unlink(missing_ok=True)
             sync_directory(self._path.parent)
             self._set = False
-
-    def _points(self) -> int:
-        try:
-            return int(json.loads(self._path.read_text("utf-8"))["points"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self._path} can't be read ({error})") from error

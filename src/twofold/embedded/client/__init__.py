@@ -185,8 +185,7 @@ class _OverStore:
     def get_embedding_size(self, model_name: str) -> int:
         """How long the vectors of a model are."""
         FastEmbedMisc.is_installed()  # the base classes' constructors find that out
-        size: int = super().get_embedding_size(model_name)  # type: ignore[misc]
-        return size
+        return int(super().get_embedding_size(model_name))  # type: ignore[misc]
 
     @property
     def store(self) -> Store:
@@ -276,8 +275,7 @@ class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[overri
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
-        done: bool = await self._start(self._optimize, collection_name, progress)
-        return done
+        return bool(await self._start(self._optimize, collection_name, progress))
 
     async def flush(self) -> None:
         """As EmbeddedClient.flush."""

@@ -65,7 +65,6 @@ def get_collections(store: Store) -> models.CollectionsResponse:
 def get_collection(collection: Collection) -> models.CollectionInfo:
     info, settings = collection.read("info"), collection.settings
     config = settings.config
-    indexes = {name: settings.indexes[name] for name in info.payload_schema if name in settings.indexes}
     return models.CollectionInfo.model_validate(
         {
             "status": models.CollectionStatus.GREEN,
@@ -82,16 +81,17 @@ def get_collection(collection: Collection) -> models.CollectionInfo:
                 "metadata": config.get("metadata"),
             },
             "payload_schema": {
-                name: {"points": info.payload_schema[name].points, **_describe_index(schema)}
-                for name, schema in indexes.items()
+                name: {
+                    "data_type": schema if isinstance(schema, str) else schema["type"],
+                    "points": index.points,
+                    "params": None if isinstance(schema, str) else schema,
+                }
+                for name, index in info.payload_schema.items()
+                if (schema := settings.indexes.get(name))
             },
             "created_at": settings.created_at,
         }
     )
-
-
-def _describe_index(schema: str | Config) -> dict[str, Any]:
-    return {"data_type": schema} if isinstance(schema, str) else {"data_type": schema["type"], "params": schema}
 
 
 def _to_json(model: BaseModel) -> dict[str, Any]:
@@ -196,22 +196,18 @@ def get_collection_aliases(store: Store, collection_name: str) -> models.Collect
 def update_collection_aliases(store: Store, change_aliases_operations: Sequence[Any]) -> bool:
     with store.changing_aliases() as aliases:
         for operation in change_aliases_operations:
-            _change_alias(store, aliases, operation)
+            if isinstance(operation, models.CreateAliasOperation):
+                created = operation.create_alias
+                aliases[created.alias_name] = store.get(created.collection_name).settings.name
+            elif isinstance(operation, models.RenameAliasOperation):
+                old, new = operation.rename_alias.old_alias_name, operation.rename_alias.new_alias_name
+                if old not in aliases:
+                    raise NotFound(f"Alias {old} does not exist.")
+                aliases[new] = aliases.pop(old)
+            elif isinstance(operation, models.DeleteAliasOperation):
+                aliases.pop(operation.delete_alias.alias_name, None)
+            else:
+                raise BadRequest(f"Unknown alias operation: {operation!r}.")
             for taken in aliases.keys() & set(store.names()):
                 raise BadRequest(f"Collection {taken} already exists: an alias can't have its name.")
     return True
-
-
-def _change_alias(store: Store, aliases: dict[str, str], operation: Any) -> None:
-    if isinstance(operation, models.CreateAliasOperation):
-        created = operation.create_alias
-        aliases[created.alias_name] = store.get(created.collection_name).settings.name
-    elif isinstance(operation, models.RenameAliasOperation):
-        old, new = operation.rename_alias.old_alias_name, operation.rename_alias.new_alias_name
-        if old not in aliases:
-            raise NotFound(f"Alias {old} does not exist.")
-        aliases[new] = aliases.pop(old)
-    elif isinstance(operation, models.DeleteAliasOperation):
-        aliases.pop(operation.delete_alias.alias_name, None)
-    else:
-        raise BadRequest(f"Unknown alias operation: {operation!r}.")

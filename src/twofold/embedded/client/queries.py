@@ -84,7 +84,7 @@ def _stage(value: Any, collection: Collection, store: Store, limit_name: str) ->
     """What a request and each of its prefetches have in common."""
     limit = _at_least(1, limit_name, _DEFAULT_LIMIT if value.limit is None else value.limit)
     scope = QueryScope(collection, store, value.using or "", value.lookup_from, limit)
-    query = to_edge_query(value.query, scope)
+    query = None if value.query is None else _QUERIES.get(type(value.query), _vector)(value.query, scope)
     inner = as_list(value.prefetch)
     prefetches = [edge.Prefetch(**_stage(item, collection, store, "prefetch limit")) for item in inner]
     _check(value, prefetches)
@@ -158,18 +158,14 @@ def _check(value: Any, prefetches: list[Any]) -> None:
 # --- What to score by ---
 
 
-def to_edge_query(value: Any, scope: QueryScope) -> Any:
-    """The scoring of a query; None scores nothing."""
-    if value is None:
-        return None
-    convert = _QUERIES.get(type(value))
-    return convert(value, scope) if convert else edge.Query.Nearest(scope.vector(value), scope.using)
+def _vector(value: Any, scope: QueryScope) -> Any:
+    return edge.Query.Nearest(scope.vector(value), scope.using)
 
 
 def _nearest(value: models.NearestQuery, scope: QueryScope) -> Any:
-    vector = scope.vector(value.nearest)
     if value.mmr is None:
-        return edge.Query.Nearest(vector, scope.using)
+        return _vector(value.nearest, scope)
+    vector = scope.vector(value.nearest)
     diversity = _DEFAULT_MMR_DIVERSITY if value.mmr.diversity is None else value.mmr.diversity
     candidates = scope.limit if value.mmr.candidates_limit is None else value.mmr.candidates_limit
     if not 0 <= diversity <= 1:

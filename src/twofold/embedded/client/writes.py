@@ -218,7 +218,12 @@ def batch_update_points(
     collection: Collection, encoder: Encoder, update_operations: Sequence[Any]
 ) -> list[models.UpdateResult]:
     """All operations are checked before the first is carried out."""
-    ready = [_batched(collection, encoder, operation) for operation in encoder.encode(update_operations)]
+    ready = []
+    for operation in encoder.encode(update_operations):
+        if type(operation) not in _BATCHED:
+            raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")
+        [(_, given)] = operation
+        ready.append(_BATCHED[type(operation)](collection, encoder, given))
     return [completed(carry_out()) for carry_out in ready]
 
 
@@ -227,14 +232,7 @@ def completed(operation: int) -> models.UpdateResult:
     return models.UpdateResult.model_construct(operation_id=operation, status=models.UpdateStatus.COMPLETED)
 
 
-def _batched(collection: Collection, encoder: Encoder, operation: Any) -> Ready:
-    """One operation of a batch. It has one field, with the arguments of the method that is called so."""
-    if type(operation) not in _BATCHED:
-        raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")
-    [(_, given)] = operation
-    return _BATCHED[type(operation)](collection, encoder, given)
-
-
+# What the only field of an operation holds are the arguments of the method that it's called after.
 _BATCHED: dict[type, Callable[[Collection, Encoder, Any], Ready]] = {
     models.UpsertOperation: lambda c, e, given: upsert(c, e, given, given.update_filter, given.update_mode),
     models.UpdateVectorsOperation: lambda c, e, given: update_vectors(c, e, given.points, given.update_filter),
