@@ -235,10 +235,6 @@ def to_edge_same(value: Any) -> Any:
     return same(*given.values()) if kind.startswith("Match") else same(**given)  # `except` can't be named
 
 
-def _dates(value: Any) -> edge.RangeDateTime:
-    return edge.RangeDateTime(**{name: to_edge_datetime(bound) for name, bound in value if bound is not None})
-
-
 def _polygon(value: Any) -> edge.GeoPolygon:
     lines = (value.exterior, *(value.interiors or ()))
     exterior, *interiors = ([to_edge_same(point) for point in line.points] for line in lines)
@@ -248,7 +244,7 @@ def _polygon(value: Any) -> edge.GeoPolygon:
 _NOT_THE_SAME: dict[str, Callable[[Any], Any]] = {
     "MatchValue": lambda match: match_value(match.value),
     "Range": lambda value: edge.RangeFloat(**{name: finite(name, bound) for name, bound in value}),
-    "DatetimeRange": _dates,
+    "DatetimeRange": lambda value: edge.RangeDateTime(**{name: at and to_edge_datetime(at) for name, at in value}),
     "GeoPolygon": _polygon,
     "IdfScope": lambda scope: None,  # the whole collection, as without
     "IdfCorpusParams": lambda idf: edge.IdfParams(to_edge_filter(idf.corpus)),

@@ -92,8 +92,13 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         store = _open_stores.get(key)
         if store is None:
             store = _open_stores[key] = Store(Path(key), options)
+        elif options != store.options:
+            raise StoreError(
+                f"{store.path} is open in this process with {store.options}: open it with the same options, or "
+                "close the other client first."
+            )
         else:
-            store.share(options)
+            store.users += 1
         return store
 
 
@@ -113,7 +118,7 @@ class Store:
         self.in_memory = path is None
         self.path = path or Path(tempfile.mkdtemp(prefix="twofold-"))
         self.options = options
-        self._users = 1
+        self.users = 1  # changed under the lock of the registry
         self._changing = threading.RLock()
         self._lock: StoreLock | None = None
         self._sync = options.durability == "power"
@@ -162,15 +167,6 @@ class Store:
             _LOG.warning("the collection %s in %s can't be loaded: %s", name, directory, error)
             named[name] = directory, error
 
-    def share(self, options: Options) -> None:
-        if options != self.options:
-            raise StoreError(
-                f"{self.path} is open in this process with {self.options}: open it with the same options, or "
-                "close the other client first."
-            )
-        with self._changing:
-            self._users += 1
-
     def forget(self) -> None:
         """As `release`, a moment later and without waiting: for finalisers."""
         _forgotten.put(self)
@@ -178,8 +174,8 @@ class Store:
     def release(self) -> None:
         """Let go; the last one closes the collections and frees the lock."""
         with _registry, self._changing:
-            self._users -= 1
-            if self._users <= 0:
+            self.users -= 1
+            if self.users <= 0:
                 self._close()
 
     def _close(self) -> None:
