@@ -199,7 +199,9 @@ class VectorSchema:
         """One vector of the named field; in a query, a multi-vector field also takes a single vector."""
         if name in self.sparse:
             return _sparse(name, value)
-        field = self.dense[self.check_name(name)]
+        if name not in self.dense:
+            self.check_name(name)  # which says so
+        field = self.dense[name]
         if not field.multi:
             return _dense(name, value, field)
         if query and not (len(value) and hasattr(value[0], "__len__")):
@@ -226,14 +228,16 @@ def _as_list(name: str, value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return value if type(value) is list else list(value)
+        return list(value)
     kind = type(value).__name__
     raise BadRequest(f"Vector {name!r} must be a list of numbers, not {kind}: text and images need an encoder first.")
 
 
 def _dense(name: str, value: Any, field: DenseField) -> list[float]:
     """A list: the engine reads those ten times faster than numpy arrays."""
-    numbers = _as_list(name, value)
+    if type(value) is np.ndarray:
+        value = value.tolist()
+    numbers: list[float] = value if type(value) is list else _as_list(name, value)
     if len(numbers) != field.size:
         raise BadRequest(
             f"Vector dimension error: vector {name!r} expected dim: {field.size}, got {len(numbers)}. Encode with "
