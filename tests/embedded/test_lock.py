@@ -210,11 +210,11 @@ gc.disable()
 class Box: pass
 box = Box()
 box.itself, box.client = box, embedded_client(sys.argv[1])
-read = store.Store._read_store_file
-def collect_and_read(self):
+read = store.read_versioned
+def collect_and_read(*args):
     gc.collect()  # as Python may at any moment
-    return read(self)
-store.Store._read_store_file = collect_and_read
+    return read(*args)
+store.read_versioned = collect_and_read
 del box
 other = embedded_client(sys.argv[2])
 print("open", flush=True)

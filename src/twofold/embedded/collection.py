@@ -20,21 +20,7 @@ import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
 from .lock import Seal, make_directory, remove_tree, sync_files
-from .settings import (
-    SETTINGS_FILE,
-    Config,
-    Settings,
-    VectorSchema,
-    check_config,
-    check_vector_name,
-    dense_vectors,
-    new_shard_name,
-    new_vector,
-    sparse_vectors,
-    to_edge_config,
-    to_edge_index,
-    to_schema,
-)
+from .settings import SETTINGS_FILE, Config, Settings, VectorSchema, new_shard_name, new_vector, to_edge_index
 
 T = TypeVar("T")
 
@@ -118,7 +104,7 @@ class Collection:
     def __init__(self, directory: Path, settings: Settings, shard: edge.EdgeShard, sync: bool) -> None:
         self.directory = directory
         self.settings = settings
-        self.schema = to_schema(settings.config)
+        self.schema = settings.schema()
         self.writing = threading.RLock()
         self.gate = Gate()
         # Reentrant: who is told of the progress of an optimisation may close the store, which waits for its end.
@@ -134,14 +120,15 @@ class Collection:
         self.unflushed = 0
         self.written_points = settings.written_points
         self.last_write = time.monotonic()
+        self.considered: float | None = None  # the last write after which was decided whether to optimise
         self._operations = 0
         self._seal = Seal(directory)
 
     @classmethod
     def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         """The settings file is written last: a directory without it isn't a collection yet."""
-        check_config(settings.config)
-        config = to_edge_config(settings.config, settings.wal)
+        settings.check()
+        config = settings.to_edge()
         make_directory(directory)
         (directory / UNFINISHED_FILE).touch()
         shard = call(edge.EdgeShard.create, str(directory / settings.shard), config)
@@ -266,7 +253,7 @@ class Collection:
         self._live()
         settings.save(self.directory)
         self.settings = settings
-        schema = to_schema(settings.config)
+        schema = settings.schema()
         if schema != self.schema:
             self.schema = schema
 
@@ -288,13 +275,13 @@ class Collection:
 
     def add_vector(self, name: str, params: Config, *, sparse: bool) -> int:
         """Add a named vector that no point has yet."""
-        check_vector_name(name)
         with self.writing:
             if name in self.schema.names():
                 raise BadRequest(f"Vector {name!r} already exists in the collection {self.settings.name}.")
-            key, present = ("sparse_vectors", sparse_vectors) if sparse else ("vectors", dense_vectors)
-            settings = self.settings.with_config(**{key: {**present(self.settings.config), name: params}})
-            check_config(settings.config)
+            key = "sparse_vectors" if sparse else "vectors"
+            present = self.settings.sparse_vectors() if sparse else self.settings.dense_vectors()
+            settings = self.settings.with_config(**{key: {**present, name: params}})
+            settings.check()
             number = self.apply(new_vector(name, params, sparse=sparse))
             self.change(settings)
         return number
@@ -303,7 +290,7 @@ class Collection:
         """Remove a named vector from every point and from the settings."""
         with self.writing:
             self.schema.check_name(name)
-            dense, sparse = dense_vectors(self.settings.config), sparse_vectors(self.settings.config)
+            dense, sparse = self.settings.dense_vectors(), self.settings.sparse_vectors()
             (dense if name in dense else sparse).pop(name)
             number = self.apply(edge.UpdateOperation.delete_vector_name(name))
             self.change(self.settings.with_config(vectors=dense, sparse_vectors=sparse))
@@ -316,13 +303,13 @@ class Collection:
             kept = {key: value for key, value in merged.items() if value is not None}
             self.change(self.settings.with_config(metadata=kept))
 
-    def reconfigure(self, change: Callable[[Config], Config]) -> None:
+    def reconfigure(self, change: Callable[[Settings], Config]) -> None:
         """Put another configuration in force, made of the present one.
 
         New index settings take effect for points written from now on, and for all of them at the next optimize().
         """
         with self.rebuilding, self.writing:
-            settings = replace(self.settings, config=change(self.settings.config))
+            settings = replace(self.settings, config=change(self.settings))
             if _modifiers(settings) == _modifiers(self.settings):
                 self._reload(settings)
             else:
@@ -348,7 +335,7 @@ class Collection:
         Writers wait, readers don't.
         """
         target = self.directory / new_shard_name()
-        shard = call(edge.EdgeShard.create, str(target), to_edge_config(settings.config, settings.wal))
+        shard = call(edge.EdgeShard.create, str(target), settings.to_edge())
         try:
             for records in self._pages(_POINTS_PER_PAGE, None, True):
                 points = [edge.Point(record.id, record.vector or {}, record.payload) for record in records]
@@ -461,7 +448,7 @@ def config_of(shard: Path, settings: Settings) -> edge.EdgeConfig:
     the time. The newest segment is the small one that takes new points.
     """
     segments = len(list((shard / "segments").iterdir()))
-    return to_edge_config(settings.config, settings.wal, max(1, min(segments - 1, os.cpu_count() or 1)))
+    return settings.to_edge(threads=max(1, min(segments - 1, os.cpu_count() or 1)))
 
 
 def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeShard:
@@ -474,7 +461,7 @@ def load_shard(path: Path, config: edge.EdgeConfig | None = None) -> edge.EdgeSh
 
 
 def _modifiers(settings: Settings) -> dict[str, bool]:
-    return {name: params.get("modifier") == "idf" for name, params in sparse_vectors(settings.config).items()}
+    return {name: params.get("modifier") == "idf" for name, params in settings.sparse_vectors().items()}
 
 
 # --- The engine's own ways ---

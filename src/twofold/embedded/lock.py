@@ -18,10 +18,11 @@ import platform
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import Holder, StoreError, StoreFormatError, StoreLocked
 
@@ -33,6 +34,8 @@ _LOCKED_BYTE = 1 << 20
 # What the systems say of a lock that somebody has. Others mean that the file system has no locks.
 _HELD_ERRORS = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
 _SEAL_FILE = "closed.json"
+
+T = TypeVar("T")
 
 
 def _try_lock(fd: int) -> bool:
@@ -109,22 +112,17 @@ def write_versioned(path: Path, value: dict[str, Any]) -> None:
     write_json(path, {"format": _FORMAT_VERSION, "engine": "qdrant-edge", **value})
 
 
-def read_versioned(path: Path) -> dict[str, Any]:
-    """What `write_versioned` has written."""
+def read_versioned(path: Path, parse: Callable[[dict[str, Any]], T]) -> T:
+    """What `write_versioned` has written; one of a newer version is refused instead of misread."""
     try:
-        raw: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        raw = json.loads(path.read_text("utf-8"))
         version = int(raw.pop("format"))
         raw.pop("engine", None)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise unreadable(path, error) from error
-    if version > _FORMAT_VERSION:
-        raise StoreFormatError(f"{path} has format {version}, this version reads {_FORMAT_VERSION}: upgrade twofold.")
-    return raw
-
-
-def unreadable(path: Path, error: Exception) -> StoreFormatError:
-    """Of a file that something else has written."""
-    return StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.")
+        if version <= _FORMAT_VERSION:
+            return parse(raw)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError) as error:
+        raise StoreFormatError(f"{path} can't be read ({error}): restore it from a backup.") from error
+    raise StoreFormatError(f"{path} has format {version}, this version reads {_FORMAT_VERSION}: upgrade twofold.")
 
 
 def make_directory(path: Path) -> None:
@@ -173,9 +171,15 @@ class Seal:
 
     def check(self, points: int) -> None:
         """Raise if there should be another number of points."""
-        if self._set and points != self._points():
+        if not self._set:
+            return
+        try:
+            sealed = int(json.loads(self._path.read_text("utf-8"))["points"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self._path} can't be read ({error})") from error
+        if points != sealed:
             raise StoreError(
-                f"{self._path.parent} has {points} of its {self._points()} points, so files of it are missing or "
+                f"{self._path.parent} has {points} of its {sealed} points, so files of it are missing or "
                 f"damaged. To go on with what is left, remove {_SEAL_FILE} there"
             )
 
@@ -190,9 +194,3 @@ class Seal:
             self._path.unlink(missing_ok=True)
             sync_directory(self._path.parent)
             self._set = False
-
-    def _points(self) -> int:
-        try:
-            return int(json.loads(self._path.read_text("utf-8"))["points"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self._path} can't be read ({error})") from error

@@ -215,60 +215,39 @@ def to_edge_condition(value: Any) -> Any:
 
 
 def _field(value: Any) -> Any:
-    given = [(name, getattr(value, name, None)) for name in _FIELD_TESTS]
-    tests = [(name, _FIELD_TESTS[name](test)) for name, test in given if test is not None]
+    tests = {name: to_edge_same(test) for name, test in value if name != "key" and test is not None}
     if not tests:
         raise BadRequest(f"The condition on {value.key!r} tests nothing: give it match=…, range=… or another test.")
-    parts: list[Any] = [edge.FieldCondition(value.key, **{name: test}) for name, test in tests]
+    parts: list[Any] = [edge.FieldCondition(value.key, **{name: test}) for name, test in tests.items()]
     # The engine looks at the first test only, so several become several conditions.
     return parts[0] if len(parts) == 1 else edge.Filter(must=parts)
 
 
-def _match(value: Any) -> Any:
-    for attribute, make in _MATCHES.items():
-        if hasattr(value, attribute):
-            return make(getattr(value, attribute))
-    raise BadRequest(f"{type(value).__name__} is not a match condition.")
-
-
-def _range(value: Any) -> Any:
-    bounds = {name: getattr(value, name) for name in ("gte", "gt", "lte", "lt")}
-    if type(value).__name__ == "DatetimeRange":
-        return edge.RangeDateTime(**{k: v and to_edge_datetime(v) for k, v in bounds.items()})
-    return edge.RangeFloat(**{name: finite(name, bound) for name, bound in bounds.items()})
-
-
-def to_edge_geo_point(value: Any) -> edge.GeoPoint:
-    return edge.GeoPoint(lon=value.lon, lat=value.lat)
+def to_edge_same(value: Any) -> Any:
+    """A value in the engine's form: most models have a class of the same name there, with the same fields."""
+    kind = type(value).__name__
+    if kind in _NOT_THE_SAME:
+        return _NOT_THE_SAME[kind](value)
+    same = getattr(edge, kind, None)
+    if same is None:
+        return value
+    given = {name: to_edge_same(item) for name, item in value if item is not None}
+    return same(*given.values()) if kind.startswith("Match") else same(**given)  # `except` can't be named
 
 
 def _polygon(value: Any) -> edge.GeoPolygon:
-    def ring(line: Any) -> list[edge.GeoPoint]:
-        return [to_edge_geo_point(point) for point in line.points]
+    lines = (value.exterior, *(value.interiors or ()))
+    exterior, *interiors = ([to_edge_same(point) for point in line.points] for line in lines)
+    return edge.GeoPolygon(exterior, interiors)
 
-    return edge.GeoPolygon(ring(value.exterior), [ring(line) for line in value.interiors or []])
 
-
-_MATCHES: dict[str, Callable[[Any], Any]] = {
-    "value": match_value,
-    "text": edge.MatchText,
-    "text_any": edge.MatchTextAny,
-    "phrase": edge.MatchPhrase,
-    "prefix": edge.MatchPrefix,
-    "substring": edge.MatchSubstring,
-    "any": edge.MatchAny,
-    "except_": edge.MatchExcept,
-}
-
-_FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
-    "match": _match,
-    "range": _range,
-    "geo_bounding_box": lambda box: edge.GeoBoundingBox(*map(to_edge_geo_point, (box.top_left, box.bottom_right))),
-    "geo_radius": lambda circle: edge.GeoRadius(to_edge_geo_point(circle.center), circle.radius),
-    "geo_polygon": _polygon,
-    "values_count": lambda count: edge.ValuesCount(lt=count.lt, gt=count.gt, lte=count.lte, gte=count.gte),
-    "is_empty": bool,
-    "is_null": bool,
+_NOT_THE_SAME: dict[str, Callable[[Any], Any]] = {
+    "MatchValue": lambda match: match_value(match.value),
+    "Range": lambda value: edge.RangeFloat(**{name: finite(name, bound) for name, bound in value}),
+    "DatetimeRange": lambda value: edge.RangeDateTime(**{name: at and to_edge_datetime(at) for name, at in value}),
+    "GeoPolygon": _polygon,
+    "IdfScope": lambda scope: None,  # the whole collection, as without
+    "IdfCorpusParams": lambda idf: edge.IdfParams(to_edge_filter(idf.corpus)),
 }
 
 _CONDITIONS: dict[str, Callable[[Any], Any]] = {

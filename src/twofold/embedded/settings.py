@@ -26,7 +26,7 @@ import numpy as np
 import qdrant_edge as edge
 
 from .errors import BadRequest
-from .lock import read_versioned, unreadable, write_versioned
+from .lock import read_versioned, write_versioned
 
 SETTINGS_FILE = "collection.json"
 # The server's own defaults; the engine wants them spelt out.
@@ -65,18 +65,77 @@ class Settings:
         """The settings with other values for some keys of `config`."""
         return replace(self, config={**self.config, **changes})
 
+    def dense_vectors(self) -> dict[str, Config]:
+        """Parameters of the dense vectors by name, those of the unnamed vector as ""."""
+        vectors = self.config.get("vectors") or {}
+        unnamed = isinstance(vectors.get("size"), int)  # and not the parameters of a vector that is called so
+        return {"": vectors} if unnamed else dict(vectors)
+
+    def sparse_vectors(self) -> dict[str, Config]:
+        """Parameters of the sparse vectors by name."""
+        return dict(self.config.get("sparse_vectors") or {})
+
+    def check(self) -> None:
+        """Refuse vectors that the engine would accept and later stumble over."""
+        dense = self.dense_vectors()
+        for name, params in dense.items():
+            if name:
+                check_vector_name(name)
+            if not 1 <= params["size"] <= _MAX_VECTOR_SIZE:
+                raise BadRequest(f"Vector size {params['size']} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
+        for name in self.sparse_vectors():
+            check_vector_name(name)
+            if name in dense:
+                raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
+
+    def schema(self) -> VectorSchema:
+        """What the vectors must look like."""
+        dense = {}
+        for name, params in self.dense_vectors().items():
+            # Cosine vectors have length 1 by the time they are stored.
+            half = params.get("datatype") == "float16" and params["distance"] != "Cosine"
+            multi = params.get("multivector_config") is not None
+            dense[name] = DenseField(params["size"], multi, _MAX_HALF if half else _MAX_SINGLE)
+        return VectorSchema(dense, frozenset(self.sparse_vectors()))
+
+    def to_edge(self, threads: int = 1) -> edge.EdgeConfig:
+        """The settings of a shard; `threads` look through its segments."""
+        dense = {name: edge.EdgeVectorParams(**_arguments(params)) for name, params in self.dense_vectors().items()}
+        sparse = {
+            name: edge.EdgeSparseVectorParams(modifier=_modifier(params), **_arguments(params.get("index") or {}))
+            for name, params in self.sparse_vectors().items()
+        }
+        if not dense and not sparse:
+            # Qdrant has collections of payloads alone, the engine wants a vector: one that nobody sees or fills.
+            sparse = {_PLACEHOLDER_VECTOR: edge.EdgeSparseVectorParams()}
+        names = ("on_disk_payload", "hnsw_config", "quantization_config")
+        optimizers = self.config.get("optimizers_config")
+        if optimizers is not None:  # the engine has some of a server's
+            known = {name: value for name, value in optimizers.items() if hasattr(edge.EdgeOptimizersConfig, name)}
+            optimizers = edge.EdgeOptimizersConfig(**known)
+        return edge.EdgeConfig(
+            vectors=dense,
+            sparse_vectors=sparse,
+            **_arguments({name: self.config.get(name) for name in names}),
+            optimizers=optimizers,
+            payload_memory=to_edge_enum(edge.Memory, (self.config.get("payload") or {}).get("memory")),
+            id_tracker_memory=to_edge_enum(edge.Memory, (self.config.get("id_tracker") or {}).get("memory")),
+            wal_enabled=self.wal,
+            max_search_threads=threads,
+        )
+
 
 def load_settings(directory: Path) -> Settings:
-    """Read the settings; refuse those of a newer version instead of misreading them."""
-    raw = read_versioned(directory / SETTINGS_FILE)
-    try:
+    """Read the settings, with a look whether the engine takes them."""
+
+    def checked(raw: dict[str, Any]) -> Settings:
         settings = Settings(**raw)
-        to_edge_config(settings.config, settings.wal)
+        settings.to_edge()
         for schema in settings.indexes.values():
             to_edge_index(schema)
         return settings
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError) as error:
-        raise unreadable(directory / SETTINGS_FILE, error) from error
+
+    return read_versioned(directory / SETTINGS_FILE, checked)
 
 
 def new_shard_name() -> str:
@@ -85,32 +144,6 @@ def new_shard_name() -> str:
 
 
 # --- The vectors of a collection ---
-
-
-def dense_vectors(config: Config) -> dict[str, Config]:
-    """Parameters of the dense vectors by name, those of the unnamed vector as ""."""
-    vectors = config.get("vectors") or {}
-    unnamed = isinstance(vectors.get("size"), int)  # and not the parameters of a vector that is called so
-    return {"": vectors} if unnamed else dict(vectors)
-
-
-def sparse_vectors(config: Config) -> dict[str, Config]:
-    """Parameters of the sparse vectors by name."""
-    return dict(config.get("sparse_vectors") or {})
-
-
-def check_config(config: Config) -> None:
-    """Refuse vectors that the engine would accept and later stumble over."""
-    dense = dense_vectors(config)
-    for name, params in dense.items():
-        if name:
-            check_vector_name(name)
-        if not 1 <= params["size"] <= _MAX_VECTOR_SIZE:
-            raise BadRequest(f"Vector size {params['size']} is invalid. Must be from 1 to {_MAX_VECTOR_SIZE}.")
-    for name in sparse_vectors(config):
-        check_vector_name(name)
-        if name in dense:
-            raise BadRequest(f"Vector {name!r} can't be both dense and sparse.")
 
 
 def check_vector_name(name: str) -> None:
@@ -141,14 +174,11 @@ class VectorSchema:
         return sorted([*self.dense, *self.sparse])
 
     def check_name(self, name: str) -> str:
-        if name not in self.dense and name not in self.sparse:
-            raise self._unknown(name)
-        return name
-
-    def _unknown(self, name: str) -> BadRequest:
+        if name in self.dense or name in self.sparse:
+            return name
         known = ", ".join(repr(known) for known in self.names()) or "none"
         hint = "pass using=… with one of them" if name == "" else "create it with create_vector_name(…)"
-        return BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
+        raise BadRequest(f"Not existing vector name error: {name!r}. The collection has {known}: {hint}.")
 
     def structs(self, vectors: Iterable[Any]) -> list[Any]:
         """The vectors of many points, each a mapping by name or the unnamed vector."""
@@ -169,9 +199,9 @@ class VectorSchema:
         """One vector of the named field; in a query, a multi-vector field also takes a single vector."""
         if name in self.sparse:
             return _sparse(name, value)
-        field = self.dense.get(name)
-        if field is None:
-            raise self._unknown(name)
+        if name not in self.dense:
+            self.check_name(name)  # which says so
+        field = self.dense[name]
         if not field.multi:
             return _dense(name, value, field)
         if query and not (len(value) and hasattr(value[0], "__len__")):
@@ -180,17 +210,6 @@ class VectorSchema:
         if not rows:
             raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
         return [_dense(name, row, field) for row in rows]
-
-
-def to_schema(config: Config) -> VectorSchema:
-    """What the vectors of a collection must look like."""
-    dense = {}
-    for name, params in dense_vectors(config).items():
-        # Cosine vectors have length 1 by the time they are stored.
-        half = params.get("datatype") == "float16" and params["distance"] != "Cosine"
-        multi = params.get("multivector_config") is not None
-        dense[name] = DenseField(params["size"], multi, _MAX_HALF if half else _MAX_SINGLE)
-    return VectorSchema(dense, frozenset(sparse_vectors(config)))
 
 
 def _are_rows(values: list[Any], field: DenseField) -> bool:
@@ -208,12 +227,10 @@ def _are_rows(values: list[Any], field: DenseField) -> bool:
 def _as_list(name: str, value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if not isinstance(value, (list, tuple)):
-        kind = type(value).__name__
-        raise BadRequest(
-            f"Vector {name!r} must be a list of numbers, not {kind}: text and images need an encoder first."
-        )
-    return list(value)
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    kind = type(value).__name__
+    raise BadRequest(f"Vector {name!r} must be a list of numbers, not {kind}: text and images need an encoder first.")
 
 
 def _dense(name: str, value: Any, field: DenseField) -> list[float]:
@@ -286,34 +303,9 @@ def to_edge_enum(edge_enum: Any, value: Enum | str | None) -> Any:
     return member
 
 
-def to_edge_config(config: Config, wal: bool, threads: int = 1) -> edge.EdgeConfig:
-    """A shard's settings; `threads` look through its segments."""
-    dense = {name: edge.EdgeVectorParams(**_arguments(params)) for name, params in dense_vectors(config).items()}
-    sparse = {
-        name: edge.EdgeSparseVectorParams(modifier=_modifier(params), **_arguments(params.get("index") or {}))
-        for name, params in sparse_vectors(config).items()
-    }
-    if not dense and not sparse:
-        # Qdrant has collections of payloads alone, the engine wants a vector: one that nobody sees or fills.
-        sparse = {_PLACEHOLDER_VECTOR: edge.EdgeSparseVectorParams()}
-    names = ("on_disk_payload", "hnsw_config", "quantization_config")
-    optimizers = config.get("optimizers_config")
-    if optimizers is not None:
-        optimizers = edge.EdgeOptimizersConfig(**{name: optimizers.get(name) for name in _OPTIMIZERS})
-    return edge.EdgeConfig(
-        vectors=dense,
-        sparse_vectors=sparse,
-        **_arguments({name: config.get(name) for name in names}),
-        optimizers=optimizers,
-        payload_memory=to_edge_enum(edge.Memory, (config.get("payload") or {}).get("memory")),
-        id_tracker_memory=to_edge_enum(edge.Memory, (config.get("id_tracker") or {}).get("memory")),
-        wal_enabled=wal,
-        max_search_threads=threads,
-    )
-
-
 def new_vector(name: str, params: Config, *, sparse: bool) -> edge.UpdateOperation:
-    """The operation that adds a vector to a collection."""
+    """The operation that adds a named vector to a collection."""
+    check_vector_name(name)
     given = _arguments((params.get("index") or {}) if sparse else params)
     if sparse:
         return edge.UpdateOperation.create_sparse_vector(name, _modifier(params), given.get("datatype"))
@@ -326,7 +318,7 @@ def to_edge_index(schema: str | Config) -> Any:
     if isinstance(schema, str):
         return to_edge_enum(edge.PayloadSchemaType, schema)
     given = _arguments(schema)
-    return _INDEX_PARAMS[given.pop("type")](**given)
+    return getattr(edge, f"{given.pop('type').title()}IndexParams")(**given)
 
 
 def _arguments(params: Config) -> dict[str, Any]:
@@ -348,7 +340,8 @@ def _quantization(value: Config) -> Any:
     given = _arguments(params)
     if kind == "scalar":
         given["type"] = to_edge_enum(edge.ScalarType, given["type"])
-    return _QUANTIZATIONS.get(kind, edge.TurboQuantQuantizationConfig)(**given)
+    name = "TurboQuant" if kind == "turbo" else kind.title()
+    return getattr(edge, f"{name}QuantizationConfig")(**given)
 
 
 def _stopwords(value: str | Config) -> Any:
@@ -370,25 +363,6 @@ def _scoring(value: Any) -> Any:
     return edge.TextScoringParams(to_edge_enum(edge.TextScoringType, value.get("type")))
 
 
-_OPTIMIZERS = (
-    *("deleted_threshold", "vacuum_min_vector_number", "default_segment_number"),
-    *("max_segment_size", "indexing_threshold", "prevent_unoptimized"),
-)
-_QUANTIZATIONS: dict[str, Any] = {
-    "scalar": edge.ScalarQuantizationConfig,
-    "product": edge.ProductQuantizationConfig,
-    "binary": edge.BinaryQuantizationConfig,
-}
-_INDEX_PARAMS: dict[str, Any] = {
-    "keyword": edge.KeywordIndexParams,
-    "integer": edge.IntegerIndexParams,
-    "float": edge.FloatIndexParams,
-    "geo": edge.GeoIndexParams,
-    "bool": edge.BoolIndexParams,
-    "datetime": edge.DatetimeIndexParams,
-    "uuid": edge.UuidIndexParams,
-    "text": edge.TextIndexParams,
-}
 _ENUMS: dict[str, Any] = {
     "distance": edge.Distance,
     "datatype": edge.VectorStorageDatatype,

@@ -15,8 +15,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -35,7 +35,7 @@ from .errors import (
     StoreError,
     StoreFormatError,
 )
-from .lock import StoreLock, make_directory, read_versioned, remove_tree, unreadable, write_versioned
+from .lock import StoreLock, make_directory, read_versioned, remove_tree, write_versioned
 from .optimize import optimize
 from .settings import SETTINGS_FILE, Settings, load_settings
 
@@ -92,8 +92,13 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         store = _open_stores.get(key)
         if store is None:
             store = _open_stores[key] = Store(Path(key), options)
+        elif options != store.options:
+            raise StoreError(
+                f"{store.path} is open in this process with {store.options}: open it with the same options, or "
+                "close the other client first."
+            )
         else:
-            store.share(options)
+            store.users += 1
         return store
 
 
@@ -113,7 +118,7 @@ class Store:
         self.in_memory = path is None
         self.path = path or Path(tempfile.mkdtemp(prefix="twofold-"))
         self.options = options
-        self._users = 1
+        self.users = 1  # changed under the lock of the registry
         self._changing = threading.RLock()
         self._lock: StoreLock | None = None
         self._sync = options.durability == "power"
@@ -130,7 +135,9 @@ class Store:
                 raise LocalStoreFound(str(self.path))
             make_directory(self.path)
             self._lock = StoreLock(self.path, options.lock_wait_seconds)
-            self._aliases = self._read_store_file()
+            if not (self.path / _STORE_FILE).exists():
+                self._set_aliases({})
+            self._aliases = read_versioned(self.path / _STORE_FILE, lambda raw: dict(raw["aliases"]))
             for directory in sorted((self.path / "collections").glob("*")):
                 self._open_collection(directory)
         except BaseException:
@@ -144,17 +151,6 @@ class Store:
     def collections(self) -> list[Collection]:
         """Those that could be loaded."""
         return list(self._collections.values())
-
-    def _read_store_file(self) -> dict[str, str]:
-        """The aliases."""
-        path = self.path / _STORE_FILE
-        if not path.exists():
-            write_versioned(path, {"aliases": {}})
-        raw = read_versioned(path)
-        try:
-            return dict(raw["aliases"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise unreadable(path, error) from error
 
     def _open_collection(self, directory: Path) -> None:
         named, name = self._damaged_slugs, directory.name[: -_DIRECTORY_NUMBER_LENGTH - 1]
@@ -171,15 +167,6 @@ class Store:
             _LOG.warning("the collection %s in %s can't be loaded: %s", name, directory, error)
             named[name] = directory, error
 
-    def share(self, options: Options) -> None:
-        if options != self.options:
-            raise StoreError(
-                f"{self.path} is open in this process with {self.options}: open it with the same options, or "
-                "close the other client first."
-            )
-        with self._changing:
-            self._users += 1
-
     def forget(self) -> None:
         """As `release`, a moment later and without waiting: for finalisers."""
         _forgotten.put(self)
@@ -187,8 +174,8 @@ class Store:
     def release(self) -> None:
         """Let go; the last one closes the collections and frees the lock."""
         with _registry, self._changing:
-            self._users -= 1
-            if self._users <= 0:
+            self.users -= 1
+            if self.users <= 0:
                 self._close()
 
     def _close(self) -> None:
@@ -284,11 +271,12 @@ class Store:
         self._check_open()
         return dict(self._aliases)
 
-    def change_aliases(self, change: Callable[[dict[str, str]], None]) -> None:
-        """Let `change` edit the aliases; nobody else does meanwhile."""
+    @contextmanager
+    def changing_aliases(self) -> Iterator[dict[str, str]]:
+        """The aliases, to be edited; nobody else does meanwhile."""
         with self._changing:
             aliases = self.aliases
-            change(aliases)
+            yield aliases
             self._set_aliases(aliases)
 
     def _set_aliases(self, aliases: dict[str, str]) -> None:
@@ -328,8 +316,6 @@ class Housekeeper(threading.Thread):
         self._collections = collections
         self._auto = auto
         self._ended = threading.Event()
-        # The last write that was looked at: without a new one, nothing has to be decided again.
-        self._decided: weakref.WeakKeyDictionary[Collection, float] = weakref.WeakKeyDictionary()
 
     def run(self) -> None:
         while not self._ended.wait(_TICK_SECONDS):
@@ -352,19 +338,16 @@ class Housekeeper(threading.Thread):
             if collection.unflushed and idle > _IDLE_SECONDS_BEFORE_FLUSH:
                 collection.flush()
                 collection.save_count()
-            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE and self._is_due(collection):
-                _LOG.info("optimising %s in the background", collection.settings.name)
-                optimize(collection)
-                _LOG.info("optimised %s", collection.settings.name)
+            if self._auto and idle > _IDLE_SECONDS_BEFORE_OPTIMIZE and collection.considered != collection.last_write:
+                collection.considered = collection.last_write
+                if should_optimize(collection):
+                    _LOG.info("optimising %s in the background", collection.settings.name)
+                    optimize(collection)
+                    _LOG.info("optimised %s", collection.settings.name)
         except StoreError as error:  # closed meanwhile, or no room on the disk
             _LOG.debug("housekeeping of %s: %s", collection.settings.name, error)
         except Exception:
             _LOG.exception("housekeeping of %s failed", collection.settings.name)
-
-    def _is_due(self, collection: Collection) -> bool:
-        decided = self._decided.get(collection) == collection.last_write
-        self._decided[collection] = collection.last_write
-        return not decided and should_optimize(collection)
 
 
 def should_optimize(collection: Collection) -> bool:

@@ -110,15 +110,15 @@ _RESPONSES: dict[type, Any] = {BadRequest: BadRequestResponse, NotFound: NotFoun
 
 
 @contextmanager
-def as_responses() -> Iterator[None]:
-    """The store's errors as a server's client raises them; the engine's own ValueErrors are bad requests."""
+def as_responses(bad: tuple[type[Exception], ...] = (ValueError, TypeError, OverflowError)) -> Iterator[None]:
+    """The store's errors as a server's client raises them; the engine's own that say of a `bad` request among them."""
     try:
         yield
     except ResponseError:
         raise
     except EmbeddedError as error:
         raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
-    except (ValueError, TypeError, OverflowError) as error:
+    except bad as error:
         raise BadRequestResponse(str(error)) from error
 
 
@@ -131,9 +131,8 @@ def _handlers() -> dict[str, tuple[Callable[..., Any], frozenset[str], bool]]:
     for module in (collections, reads, writes, sys.modules[__name__]):
         for name, function in vars(module).items():
             if not name.startswith("_") and inspect.isfunction(function) and hasattr(QdrantBase, name):
-                parameters = inspect.signature(function).parameters.values()
-                takes_others = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-                handlers[name] = function, frozenset(parameter.name for parameter in parameters), takes_others
+                takes = inspect.getfullargspec(function)
+                handlers[name] = function, frozenset(takes.args), takes.varkw is not None
     return handlers
 
 
@@ -186,8 +185,7 @@ class _OverStore:
     def get_embedding_size(self, model_name: str) -> int:
         """How long the vectors of a model are."""
         FastEmbedMisc.is_installed()  # the base classes' constructors find that out
-        size: int = super().get_embedding_size(model_name)  # type: ignore[misc]
-        return size
+        return int(super().get_embedding_size(model_name))  # type: ignore[misc]
 
     @property
     def store(self) -> Store:
@@ -208,28 +206,20 @@ class _OverStore:
         if name in _INSTEAD:
             raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
         function, wants, takes_others = _HANDLERS[name]
-        given = {name: value for name, value in arguments.items() if name in wants}
-        if takes_others:
-            others = arguments.keys() - wants - _NOT_PASSED_ON
-            given.update({name: arguments[name] for name in others if arguments[name] is not None})
         with as_responses():
-            store = self.store
-            if "store" in wants:
-                given["store"] = store
+            known = {**arguments, "store": self.store, "encoder": self._encoder}
             if "collection" in wants:
-                given["collection"] = store.get(arguments["collection_name"])
-            if "encoder" in wants:
-                given["encoder"] = self._encoder
+                known["collection"] = self.store.get(arguments["collection_name"])
+            given = {name: value for name, value in known.items() if name in wants}
+            if takes_others:
+                others = arguments.keys() - wants - _NOT_PASSED_ON
+                given.update({name: arguments[name] for name in others if arguments[name] is not None})
             answer = function(**given)
             return writes.completed(answer()) if callable(answer) else answer  # a write that is ready
 
     def _optimize(self, collection_name: str, progress: Progress | None) -> bool:
-        with as_responses():
-            collection = self.store.get(collection_name)
-        try:
-            return optimize(collection, progress)
-        except EmbeddedError as error:  # whatever else is raised is the progress function's
-            raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
+        with as_responses(bad=()):  # those are the progress function's
+            return optimize(self.store.get(collection_name), progress)
 
     def _flush(self) -> None:
         with as_responses():
@@ -285,8 +275,7 @@ class AsyncEmbeddedClient(_OverStore, AsyncQdrantClient):  # type: ignore[overri
 
     async def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """As EmbeddedClient.optimize; `progress` is called from a worker thread."""
-        done: bool = await self._start(self._optimize, collection_name, progress)
-        return done
+        return bool(await self._start(self._optimize, collection_name, progress))
 
     async def flush(self) -> None:
         """As EmbeddedClient.flush."""

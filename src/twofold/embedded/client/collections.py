@@ -6,11 +6,11 @@ The store keeps a collection's configuration as JSON; qdrant_client's models are
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from qdrant_client import models
 
 from twofold.embedded.collection import Collection
@@ -22,8 +22,12 @@ from twofold.embedded.store import Store
 from .writes import Ready
 
 _WAL_CAPACITY_MB = 32  # the engine's own default, and a server's
-_INDEX: TypeAdapter[Any] = TypeAdapter(models.PayloadFieldSchema)
-_DIFFS: dict[str, Any] = {"hnsw_config": models.HnswConfigDiff, "optimizers_config": models.OptimizersConfigDiff}
+# What get_collection() says of settings that weren't given, and which of those that were are among `params`.
+_PARAMS = {"on_disk_payload": True, "shard_number": 1, "replication_factor": 1, "write_consistency_factor": 1}
+_KEPT_PARAMS = ("vectors", "sparse_vectors", "on_disk_payload", "payload", "id_tracker")
+_OPTIMIZERS = {"default_segment_number": 0, "flush_interval_sec": 0, "indexing_threshold": 10_000}
+# How many levels of these are changed key by key.
+_DEPTHS = {"hnsw_config": 1, "optimizers_config": 1, "quantization_config": 0, "vectors": 2, "sparse_vectors": 3}
 
 
 def create_collection(store: Store, collection_name: str, vectors_config: Any = None, **settings: Any) -> bool:
@@ -60,48 +64,33 @@ def get_collections(store: Store) -> models.CollectionsResponse:
 
 def get_collection(collection: Collection) -> models.CollectionInfo:
     info, settings = collection.read("info"), collection.settings
-    return models.CollectionInfo(
-        status=models.CollectionStatus.GREEN,
-        optimizer_status=models.OptimizersStatusOneOf.OK,
-        indexed_vectors_count=info.indexed_vectors_count,
-        points_count=info.points_count,
-        segments_count=info.segments_count,
-        config=_describe_config(models.CreateCollection(**settings.config)),
-        payload_schema={
-            name: _describe_index(_INDEX.validate_python(settings.indexes[name]), index.points)
-            for name, index in info.payload_schema.items()
-            if name in settings.indexes
-        },
-        created_at=settings.created_at,  # type: ignore[arg-type]  # parsed by the model
-    )
-
-
-def _describe_index(schema: Any, points: int) -> models.PayloadIndexInfo:
-    params = None if isinstance(schema, models.PayloadSchemaType) else schema
-    kind = schema if params is None else models.PayloadSchemaType(schema.type.value)
-    return models.PayloadIndexInfo(data_type=kind, params=params, points=points)
-
-
-def _describe_config(config: models.CreateCollection) -> models.CollectionConfig:
-    hnsw, optimizers = (_to_json(diff) if diff else {} for diff in (config.hnsw_config, config.optimizers_config))
-    defaults = {"default_segment_number": 0, "flush_interval_sec": 0, "indexing_threshold": 10_000}
-    return models.CollectionConfig(
-        params=models.CollectionParams(
-            vectors=config.vectors,
-            sparse_vectors=config.sparse_vectors,
-            on_disk_payload=True if config.on_disk_payload is None else config.on_disk_payload,
-            shard_number=1,
-            replication_factor=1,
-            write_consistency_factor=1,
-            payload=config.payload,
-            id_tracker=config.id_tracker,
-        ),
-        hnsw_config=models.HnswConfig(**{**HNSW_DEFAULTS, **hnsw}),
-        optimizer_config=models.OptimizersConfig(**{**defaults, **optimizers}),
-        # client.migrate() wants one
-        wal_config=models.WalConfig(wal_capacity_mb=_WAL_CAPACITY_MB, wal_segments_ahead=0),
-        quantization_config=config.quantization_config,
-        metadata=config.metadata,
+    config = settings.config
+    return models.CollectionInfo.model_validate(
+        {
+            "status": models.CollectionStatus.GREEN,
+            "optimizer_status": models.OptimizersStatusOneOf.OK,
+            "indexed_vectors_count": info.indexed_vectors_count,
+            "points_count": info.points_count,
+            "segments_count": info.segments_count,
+            "config": {
+                "params": {**_PARAMS, **{name: config[name] for name in _KEPT_PARAMS if config.get(name) is not None}},
+                "hnsw_config": {**HNSW_DEFAULTS, **(config.get("hnsw_config") or {})},
+                "optimizer_config": {**_OPTIMIZERS, **(config.get("optimizers_config") or {})},
+                "wal_config": {"wal_capacity_mb": _WAL_CAPACITY_MB, "wal_segments_ahead": 0},  # for client.migrate()
+                "quantization_config": config.get("quantization_config"),
+                "metadata": config.get("metadata"),
+            },
+            "payload_schema": {
+                name: {
+                    "data_type": schema if isinstance(schema, str) else schema["type"],
+                    "points": index.points,
+                    "params": None if isinstance(schema, str) else schema,
+                }
+                for name, index in info.payload_schema.items()
+                if (schema := settings.indexes.get(name))
+            },
+            "created_at": settings.created_at,
+        }
     )
 
 
@@ -118,60 +107,33 @@ def update_collection(collection: Collection, **settings: Any) -> bool:
     if metadata is not None:
         collection.merge_metadata(metadata)
     if settings:
-
-        def change(config: Config) -> Config:
-            model = models.CreateCollection(**config)
-            for name, value in settings.items():
-                model = model.model_copy(update=_changed(model, name, value))
-            return _to_json(model)
-
-        collection.reconfigure(change)
+        collection.reconfigure(lambda present: _changed(present, settings))
     return bool(settings) or metadata is not None
 
 
-def _changed(config: models.CreateCollection, name: str, value: Any) -> dict[str, Any]:
-    """What one argument of `update_collection` changes."""
-    if name in _DIFFS:
-        return {name: _merge(getattr(config, name), _DIFFS[name].model_validate(value))}
-    if name == "quantization_config":
-        return {name: _enabled(value)}
-    if name == "vectors_config":
-        return {"vectors": _changed_dense(config, value)}
-    if name == "sparse_vectors_config":
-        return {"sparse_vectors": _changed_sparse(config, value)}
-    if name == "collection_params":
-        return {key: item for key, item in value if item is not None and key in models.CreateCollection.model_fields}
-    raise BadRequest(f"update_collection doesn't know {name!r}.")
+def _changed(held: Settings, arguments: dict[str, Any]) -> Config:
+    """The configuration with what the arguments of `update_collection` change in it."""
+    names = {"vectors_config": "vectors", "sparse_vectors_config": "sparse_vectors", "collection_params": "params"}
+    changes = _to_json(models.UpdateCollection(**{names.get(name, name): value for name, value in arguments.items()}))
+    params = changes.pop("params", {})
+    present = {**held.config, "vectors": held.dense_vectors()}
+    for kind in ("vectors", "sparse_vectors"):
+        for name in changes.get(kind, {}):
+            if name not in present.get(kind, {}):
+                raise BadRequest(f"Not existing vector name error: {name!r}. Use create_vector_name(…) to add it.")
+    changed = _merged(present, {name: _merged(present.get(name), new, _DEPTHS[name]) for name, new in changes.items()})
+    if changed["vectors"].keys() == {""}:
+        changed["vectors"] = changed["vectors"][""]
+    return {**changed, **{name: new for name, new in params.items() if name in models.CreateCollection.model_fields}}
 
 
-def _merge(old: BaseModel | None, new: Any) -> Any:
-    return new if old is None else old.model_copy(update=new.model_dump(exclude_none=True))
-
-
-def _enabled(value: Any) -> Any:
-    return None if isinstance(value, models.Disabled) else value
-
-
-def _changed_dense(config: models.CreateCollection, diffs: Mapping[str, models.VectorParamsDiff]) -> Any:
-    present = config.vectors or {}
-    vectors = dict(present) if isinstance(present, Mapping) else {"": present}
-    for name, diff in diffs.items():
-        if name not in vectors:
-            raise BadRequest(f"Not existing vector name error: {name!r}.")
-        update = {key: _enabled(item) for key, item in diff if item is not None}
-        vectors[name] = vectors[name].model_copy(update=update)
-    return vectors[""] if set(vectors) == {""} else vectors
-
-
-def _changed_sparse(config: models.CreateCollection, diffs: Mapping[str, models.SparseVectorParams]) -> Any:
-    vectors = dict(config.sparse_vectors or {})
-    for name, diff in diffs.items():
-        if name not in vectors:
-            raise BadRequest(f"Vector {name!r} does not exist in the collection: use create_vector_name(…) to add it.")
-        index = _merge(vectors[name].index, diff.index) if diff.index else vectors[name].index
-        modifier = diff.modifier if diff.modifier is not None else vectors[name].modifier
-        vectors[name] = models.SparseVectorParams(index=index, modifier=modifier)
-    return vectors
+def _merged(old: Any, new: Any, depth: int = 1) -> Any:
+    """Settings with changes at so many levels; below, they are replaced."""
+    if depth == 0 or not isinstance(new, dict):
+        return new
+    old = old or {}
+    merged = {**old, **{name: _merged(old.get(name), value, depth - 1) for name, value in new.items()}}
+    return {name: value for name, value in merged.items() if value != models.Disabled.DISABLED}
 
 
 def create_payload_index(collection: Collection, field_name: str, field_schema: Any, field_type: Any) -> Ready:
@@ -179,10 +141,10 @@ def create_payload_index(collection: Collection, field_name: str, field_schema: 
     if schema is None:
         raise BadRequest("create_payload_index needs field_schema=…, for example PayloadSchemaType.KEYWORD.")
     if isinstance(schema, str):
-        schema = models.PayloadSchemaType(schema)
-    elif not isinstance(schema, BaseModel) or not hasattr(schema, "type"):
+        return partial(collection.create_index, field_name, models.PayloadSchemaType(schema).value)
+    if not isinstance(schema, BaseModel) or not hasattr(schema, "type"):
         raise BadRequest(f"{schema!r} is not a payload index: use PayloadSchemaType or one of the …IndexParams.")
-    return partial(collection.create_index, field_name, _INDEX.dump_python(schema, mode="json"))
+    return partial(collection.create_index, field_name, _to_json(schema))
 
 
 def delete_payload_index(collection: Collection, field_name: str) -> Ready:
@@ -232,30 +194,20 @@ def get_collection_aliases(store: Store, collection_name: str) -> models.Collect
 
 
 def update_collection_aliases(store: Store, change_aliases_operations: Sequence[Any]) -> bool:
-    def change(aliases: dict[str, str]) -> None:
+    with store.changing_aliases() as aliases:
         for operation in change_aliases_operations:
-            _change_alias(store, aliases, operation)
-
-    store.change_aliases(change)
+            if isinstance(operation, models.CreateAliasOperation):
+                created = operation.create_alias
+                aliases[created.alias_name] = store.get(created.collection_name).settings.name
+            elif isinstance(operation, models.RenameAliasOperation):
+                old, new = operation.rename_alias.old_alias_name, operation.rename_alias.new_alias_name
+                if old not in aliases:
+                    raise NotFound(f"Alias {old} does not exist.")
+                aliases[new] = aliases.pop(old)
+            elif isinstance(operation, models.DeleteAliasOperation):
+                aliases.pop(operation.delete_alias.alias_name, None)
+            else:
+                raise BadRequest(f"Unknown alias operation: {operation!r}.")
+            for taken in aliases.keys() & set(store.names()):
+                raise BadRequest(f"Collection {taken} already exists: an alias can't have its name.")
     return True
-
-
-def _change_alias(store: Store, aliases: dict[str, str], operation: Any) -> None:
-    if isinstance(operation, models.CreateAliasOperation):
-        name, target = operation.create_alias.alias_name, operation.create_alias.collection_name
-        aliases[_free_alias(store, name)] = store.get(target).settings.name
-    elif isinstance(operation, models.RenameAliasOperation):
-        old, new = operation.rename_alias.old_alias_name, operation.rename_alias.new_alias_name
-        if old not in aliases:
-            raise NotFound(f"Alias {old} does not exist.")
-        aliases[_free_alias(store, new)] = aliases.pop(old)
-    elif isinstance(operation, models.DeleteAliasOperation):
-        aliases.pop(operation.delete_alias.alias_name, None)
-    else:
-        raise BadRequest(f"Unknown alias operation: {operation!r}.")
-
-
-def _free_alias(store: Store, alias: str) -> str:
-    if alias in store.names():
-        raise BadRequest(f"Collection {alias} already exists: an alias can't have its name.")
-    return alias

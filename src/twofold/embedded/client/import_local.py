@@ -93,15 +93,7 @@ def _copy(
     total, done, offset = old.count(name).count, 0, None
     while True:
         records, offset = old.scroll(name, limit=_POINTS_PER_PAGE, offset=offset, with_vectors=True)
-        if records:
-            _store(
-                new,
-                name,
-                [
-                    record.model_copy(update={"vector": {} if record.vector is None else record.vector})
-                    for record in records
-                ],
-            )
+        _store(new, name, records)
         done += len(records)
         if progress is not None:
             progress(ImportProgress(name, done, total))

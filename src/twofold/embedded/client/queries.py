@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,9 +18,9 @@ from twofold.embedded.points import (
     to_edge_condition,
     to_edge_datetime,
     to_edge_filter,
-    to_edge_geo_point,
     to_edge_id,
     to_edge_payload,
+    to_edge_same,
 )
 from twofold.embedded.settings import to_edge_enum
 from twofold.embedded.store import Store
@@ -50,10 +50,6 @@ class QueryScope:
         if isinstance(value, (int, str, UUID)):
             value = self._stored(to_edge_id(value))
         return schema.vector(self.using, value, query=True)
-
-    def vectors(self, values: Sequence[Any] | None) -> list[Any]:
-        """Several of these."""
-        return [self.vector(value) for value in values or []]
 
     def _stored(self, point_id: int | str) -> Any:
         source, name = self.collection, self.using
@@ -88,7 +84,7 @@ def _stage(value: Any, collection: Collection, store: Store, limit_name: str) ->
     """What a request and each of its prefetches have in common."""
     limit = _at_least(1, limit_name, _DEFAULT_LIMIT if value.limit is None else value.limit)
     scope = QueryScope(collection, store, value.using or "", value.lookup_from, limit)
-    query = to_edge_query(value.query, scope)
+    query = None if value.query is None else _QUERIES.get(type(value.query), _vector)(value.query, scope)
     inner = as_list(value.prefetch)
     prefetches = [edge.Prefetch(**_stage(item, collection, store, "prefetch limit")) for item in inner]
     _check(value, prefetches)
@@ -102,7 +98,7 @@ def _stage(value: Any, collection: Collection, store: Store, limit_name: str) ->
         "prefetches": prefetches,
         "filter": condition,
         "score_threshold": finite("score_threshold", value.score_threshold),
-        "params": to_edge_params(value.params),
+        "params": to_edge_same(value.params),
     }
 
 
@@ -162,18 +158,14 @@ def _check(value: Any, prefetches: list[Any]) -> None:
 # --- What to score by ---
 
 
-def to_edge_query(value: Any, scope: QueryScope) -> Any:
-    """The scoring of a query; None scores nothing."""
-    if value is None:
-        return None
-    convert = _QUERIES.get(type(value))
-    return convert(value, scope) if convert else edge.Query.Nearest(scope.vector(value), scope.using)
+def _vector(value: Any, scope: QueryScope) -> Any:
+    return edge.Query.Nearest(scope.vector(value), scope.using)
 
 
 def _nearest(value: models.NearestQuery, scope: QueryScope) -> Any:
-    vector = scope.vector(value.nearest)
     if value.mmr is None:
-        return edge.Query.Nearest(vector, scope.using)
+        return _vector(value.nearest, scope)
+    vector = scope.vector(value.nearest)
     diversity = _DEFAULT_MMR_DIVERSITY if value.mmr.diversity is None else value.mmr.diversity
     candidates = scope.limit if value.mmr.candidates_limit is None else value.mmr.candidates_limit
     if not 0 <= diversity <= 1:
@@ -186,7 +178,8 @@ def _nearest(value: models.NearestQuery, scope: QueryScope) -> Any:
 
 def _recommend(value: models.RecommendQuery, scope: QueryScope) -> Any:
     given = value.recommend
-    positive, negative = scope.vectors(given.positive), scope.vectors(given.negative)
+    positive = [scope.vector(example) for example in given.positive or []]
+    negative = [scope.vector(example) for example in given.negative or []]
     strategy = given.strategy or models.RecommendStrategy.AVERAGE_VECTOR
     if strategy == models.RecommendStrategy.AVERAGE_VECTOR:
         return edge.Query.Nearest(_average_of_examples(positive, negative), scope.using)
@@ -279,17 +272,19 @@ def _text(value: models.TextQuery, scope: QueryScope) -> Any:
 
 def to_edge_expression(value: Any) -> Any:
     """One node of a formula: a number, a variable, a condition (1 or 0), or an operation on nodes."""
-    convert = _EXPRESSIONS.get(type(value))
-    if convert is not None:
-        return convert(value)
+    if isinstance(value, str):
+        return _Expression.Variable(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):  # numpy's numbers among them
         return _Expression.Constant(float(value))
-    return _Expression.Variable(value) if isinstance(value, str) else _Expression.Condition(to_edge_condition(value))
-
-
-def _operation(name: str, value: Any) -> Any:
-    """An operation whose only field has one operand, or a list of them."""
+    convert = _EXPRESSIONS.get(type(value))
+    if convert is None:
+        return _Expression.Condition(to_edge_condition(value))
     [(_, operands)] = value
+    return convert(operands)
+
+
+def _operation(name: str, operands: Any) -> Any:
+    """One operand, or a list of them."""
     if name in ("Max", "Min") and not operands:
         raise BadRequest("The maximum or minimum of nothing: give the expression at least one operand.")
     several = isinstance(operands, list)
@@ -297,37 +292,28 @@ def _operation(name: str, value: Any) -> Any:
     return getattr(_Expression, name)(given)
 
 
-def _decay(name: str, value: Any) -> Any:
-    [(_, given)] = value
+def _decay(name: str, given: models.DecayParamsExpression) -> Any:
     x, target = to_edge_expression(given.x), None if given.target is None else to_edge_expression(given.target)
     return _Expression.Decay(getattr(edge.DecayKind, name), x, target, given.midpoint, given.scale)
 
 
-def _div(value: models.DivExpression) -> Any:
-    left, right = to_edge_expression(value.div.left), to_edge_expression(value.div.right)
-    return _Expression.Div(left, right, value.div.by_zero_default)
+def _div(given: models.DivParams) -> Any:
+    return _Expression.Div(to_edge_expression(given.left), to_edge_expression(given.right), given.by_zero_default)
 
 
-def _pow(value: models.PowExpression) -> Any:
-    return _Expression.Pow(to_edge_expression(value.pow.base), to_edge_expression(value.pow.exponent))
-
-
-def _geo_distance(value: models.GeoDistance) -> Any:
-    return _Expression.GeoDistance(to_edge_geo_point(value.geo_distance.origin), value.geo_distance.to)
+def _pow(given: models.PowParams) -> Any:
+    return _Expression.Pow(to_edge_expression(given.base), to_edge_expression(given.exponent))
 
 
 _OPERATIONS = ("Mult", "Sum", "Max", "Min", "Neg", "Abs", "Sqrt", "Exp", "Log10", "Ln", "Acosh")
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
-    float: _Expression.Constant,
-    int: lambda value: _Expression.Constant(float(value)),
-    str: _Expression.Variable,
     **{getattr(models, f"{name}Expression"): partial(_operation, name) for name in _OPERATIONS},
     **{getattr(models, f"{name}DecayExpression"): partial(_decay, name) for name in ("Lin", "Exp", "Gauss")},
     models.DivExpression: _div,
     models.PowExpression: _pow,
-    models.GeoDistance: _geo_distance,
-    models.DatetimeExpression: lambda value: _Expression.Datetime(value.datetime),
-    models.DatetimeKeyExpression: lambda value: _Expression.DatetimeKey(value.datetime_key),
+    models.GeoDistance: lambda given: _Expression.GeoDistance(to_edge_same(given.origin), given.to),
+    models.DatetimeExpression: _Expression.Datetime,
+    models.DatetimeKeyExpression: _Expression.DatetimeKey,
 }
 
 
@@ -348,24 +334,3 @@ _QUERIES: dict[type, Callable[[Any, QueryScope], Any]] = {
     ),
     models.SampleQuery: lambda value, scope: edge.Sample.Random,
 }
-
-
-# --- How to search ---
-
-
-def to_edge_params(value: models.SearchParams | None) -> edge.SearchParams | None:
-    if value is None:
-        return None
-    quantization: Any = value.quantization
-    acorn: Any = value.acorn
-    idf = value.idf
-    return edge.SearchParams(
-        hnsw_ef=value.hnsw_ef,
-        exact=bool(value.exact),
-        indexed_only=bool(value.indexed_only),
-        quantization=quantization
-        and edge.QuantizationSearchParams(bool(quantization.ignore), quantization.rescore, quantization.oversampling),
-        acorn=acorn and edge.AcornSearchParams(bool(acorn.enable), acorn.max_selectivity),
-        # `IdfScope.GLOBAL` is the default, the whole collection.
-        idf=edge.IdfParams(to_filter(idf.corpus)) if isinstance(idf, models.IdfCorpusParams) else None,
-    )

@@ -46,16 +46,16 @@ class Encoder:
         with self._embedding:
             return list(self._embedder.embed_models(values, is_query=is_query))
 
-    def encode_stream(self, values: Iterable[Any], parallel: int) -> Iterable[Any]:
+    def encode_stream(self, values: Iterable[Any], parallel: int) -> Iterator[Any]:
         """The same for a stream, of which either all have to be encoded or none."""
         stream = iter(values)
         first = list(itertools.islice(stream, 1))
         everything = itertools.chain(first, stream)
-        return self._embed_all(everything, parallel) if _holds_objects(first) else everything
-
-    def _embed_all(self, values: Iterable[Any], parallel: int) -> Iterator[Any]:
-        with self._embedding:
-            yield from self._embedder.embed_models_strict(values, parallel=parallel)
+        if not _holds_objects(first):
+            yield from everything
+        else:
+            with self._embedding:
+                yield from self._embedder.embed_models_strict(everything, parallel=parallel)
 
     @functools.cached_property
     def _embedder(self) -> ModelEmbedder:
@@ -91,8 +91,7 @@ def refuse_shard_key() -> NoReturn:
 
 
 def query_points(store: Store, collection: Collection, encoder: Encoder, **given: Any) -> QueryResponse:
-    request = models.QueryRequest.model_construct(**_renamed(given))
-    [request] = _prepared([request], encoder)
+    [request] = _prepared([models.QueryRequest.model_construct(**_renamed(given))], encoder)
     points = collection.read("query", to_edge_request(request, collection, store))
     return QueryResponse.model_construct(points=to_scored_points(points))
 

@@ -161,17 +161,17 @@ def _by_id(
     return carry_out
 
 
-def _selected(selector: Any) -> tuple[list[int | str], edge.Filter | None]:
-    if getattr(selector, "shard_key", None) is not None:
-        refuse_shard_key()
-    if isinstance(selector, models.FilterSelector):
-        selector = selector.filter
-    if isinstance(selector, models.PointIdsList):
-        selector = selector.points
+def _selected(given: Any) -> tuple[list[int | str], edge.Filter | None]:
+    selector = given
+    if hasattr(given, "shard_key"):  # a model with ids, a filter or both
+        if given.shard_key is not None:
+            refuse_shard_key()
+        points = getattr(given, "points", None)
+        selector = getattr(given, "filter", None) if points is None else points
     if isinstance(selector, models.Filter):
         return [], to_filter(selector)
     if not isinstance(selector, (list, tuple, set)):
-        raise BadRequest(f"Select points by a list of ids or a Filter, not by {type(selector).__name__}.")
+        raise BadRequest(f"Select points by a list of ids or a Filter, not by {type(given).__name__}.")
     if not selector:
         raise BadRequest("Empty update request: there are no points to change.")
     return to_edge_ids(selector), None
@@ -218,7 +218,12 @@ def batch_update_points(
     collection: Collection, encoder: Encoder, update_operations: Sequence[Any]
 ) -> list[models.UpdateResult]:
     """All operations are checked before the first is carried out."""
-    ready = [_batched(collection, encoder, operation) for operation in encoder.encode(update_operations)]
+    ready = []
+    for operation in encoder.encode(update_operations):
+        if type(operation) not in _BATCHED:
+            raise BadRequest(f"Unknown update operation: {type(operation).__name__}.")
+        [(_, given)] = operation
+        ready.append(_BATCHED[type(operation)](collection, encoder, given))
     return [completed(carry_out()) for carry_out in ready]
 
 
@@ -227,33 +232,14 @@ def completed(operation: int) -> models.UpdateResult:
     return models.UpdateResult.model_construct(operation_id=operation, status=models.UpdateStatus.COMPLETED)
 
 
-def _batched(collection: Collection, encoder: Encoder, operation: Any) -> Ready:
-    """One operation of a batch. It has one field, with the arguments of the method that is called so."""
-    kind = type(operation)
-    if kind not in _BATCHED:
-        raise BadRequest(f"Unknown update operation: {kind.__name__}.")
-    [(_, given)] = operation
-    if kind is models.UpsertOperation:
-        return _upsert(collection, _rows(given), given.update_filter, given.update_mode)
-    if kind is models.UpdateVectorsOperation:
-        return update_vectors(collection, encoder, given.points, given.update_filter)
-    function, names = _BATCHED[kind]
-    if not names:
-        return function(collection, given)
-    if given.shard_key is not None:
-        refuse_shard_key()
-    first, *others = (getattr(given, name) for name in names)
-    return function(collection, first, given.filter if given.points is None else given.points, *others)
-
-
-# The function, and the fields that it takes besides the points.
-_BATCHED: dict[type, tuple[Callable[..., Ready], tuple[str, ...]]] = {
-    models.UpsertOperation: (upsert, ()),
-    models.UpdateVectorsOperation: (update_vectors, ()),
-    models.DeleteOperation: (delete, ()),
-    models.ClearPayloadOperation: (clear_payload, ()),
-    models.SetPayloadOperation: (set_payload, ("payload", "key")),
-    models.OverwritePayloadOperation: (overwrite_payload, ("payload", "key")),
-    models.DeletePayloadOperation: (delete_payload, ("keys",)),
-    models.DeleteVectorsOperation: (delete_vectors, ("vector",)),
+# What the only field of an operation holds are the arguments of the method that it's called after.
+_BATCHED: dict[type, Callable[[Collection, Encoder, Any], Ready]] = {
+    models.UpsertOperation: lambda c, e, given: upsert(c, e, given, given.update_filter, given.update_mode),
+    models.UpdateVectorsOperation: lambda c, e, given: update_vectors(c, e, given.points, given.update_filter),
+    models.DeleteOperation: lambda c, e, given: delete(c, given),
+    models.ClearPayloadOperation: lambda c, e, given: clear_payload(c, given),
+    models.SetPayloadOperation: lambda c, e, given: set_payload(c, given.payload, given, given.key),
+    models.OverwritePayloadOperation: lambda c, e, given: overwrite_payload(c, given.payload, given, given.key),
+    models.DeletePayloadOperation: lambda c, e, given: delete_payload(c, given.keys, given),
+    models.DeleteVectorsOperation: lambda c, e, given: delete_vectors(c, given.vector, given),
 }
