@@ -127,10 +127,9 @@ class LRU(Generic[T]):
     def get(self, key: str) -> T | None:
         """The value of `key`, or None."""
         with self._lock:
-            if key not in self._values:
-                return None
-            self._values.move_to_end(key)
-            return self._values[key]
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
     def put(self, key: str, value: T) -> None:
         """Keep `value`, and drop the oldest if there are too many."""

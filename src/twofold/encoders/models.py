@@ -195,13 +195,8 @@ class LearnedSparse:
 
     def __init__(self, model: SparseTextEmbedding, name: str, *, needs_idf: bool = False) -> None:
         self._model = model
-        self._name = name
+        self.settings = {"model": name}  # which decides everything
         self.needs_idf = needs_idf
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The model's name decides everything."""
-        return {"model": self._name}
 
     def embed_documents(self, texts: Sequence[str]) -> list[Sparse]:
         """Vectors to store."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -59,14 +59,14 @@ class HybridRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **overrides: Any
     ) -> list[Document]:
         arguments = self._search_arguments(overrides)
-        search = self.index.search if self.index else self._memory.recall
+        search = self.index.search if self.index else cast(Memory, self.memory).recall
         return to_documents(search(query, **arguments), explain=arguments["explain"])
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **overrides: Any
     ) -> list[Document]:
         arguments = self._search_arguments(overrides)
-        search = self.index.asearch if self.index else self._memory.arecall
+        search = self.index.asearch if self.index else cast(Memory, self.memory).arecall
         return to_documents(await search(query, **arguments), explain=arguments["explain"])
 
     def _search_arguments(self, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -79,19 +79,13 @@ class HybridRetriever(BaseRetriever):
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """What a trace says about the retriever."""
-        index = self.index or self._memory.index
+        index = self.index or cast(Memory, self.memory).index
         params = super()._get_ls_params(**kwargs)
         params["ls_vector_store_provider"] = "Qdrant"
         params["ls_embedding_provider"] = "Twofold"
         if index.dense_model:
             params["ls_embedding_model"] = index.dense_model
         return params
-
-    @property
-    def _memory(self) -> Memory:
-        if self.memory is None:
-            raise ValueError("this retriever has neither an index nor a memory: give it one")
-        return self.memory
 
 
 # --- the tools of a memory -----------------------------------------------------------------------

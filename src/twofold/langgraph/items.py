@@ -105,15 +105,6 @@ def configured_model(index: IndexConfig | Sequence[str] | None, dense: Any) -> A
     return replace(resolve_dense(model), dim=index.get("dims")) if awaited_only else model
 
 
-def check_dims(index: IndexConfig | Sequence[str] | None, dim: int) -> None:
-    """LangGraph's configuration says how long vectors are: the model must agree."""
-    dims = index.get("dims") if isinstance(index, Mapping) else None
-    if dims not in (None, dim):
-        raise ConfigError(
-            f"index['dims'] is {dims!r}, but the model makes {dim} dimensions: leave dims out, or mend it"
-        )
-
-
 def _searched_text(value: Mapping[str, Any], index: Any, default_paths: Sequence[str]) -> str:
     """The text that finds an item; empty if nothing shall."""
     if index is False:
@@ -144,19 +135,15 @@ def _check_paths(given: Any, error: type[ConfigError | InvalidDocument]) -> tupl
 # --- what filters compare ------------------------------------------------------------------------
 
 
-def _facts(value: Mapping[str, Any]) -> list[str]:
-    """Everything that a filter can ask about a value by equality."""
+def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that a filter can ask about a value: by equality, and by range."""
     facts: list[str] = []
+    ranges: dict[str, float] = {}
     for path, field in _fields(value):
         facts += [_fact("has", path), _fact("is", path, field)]
         facts += [_fact("object", path)] if isinstance(field, Mapping) else []
-    return facts
-
-
-def _ranges(value: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers and dates of a value, by the name they are compared under."""
-    measured = ((path, _measure(field)) for path, field in _fields(value))
-    return {_range_name(measure[0], path): measure[1] for path, measure in measured if measure is not None}
+        ranges |= _measured(path, field)
+    return {FACTS: facts, RANGES: ranges}
 
 
 def _fields(value: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -189,23 +176,21 @@ def _canonical(value: Any) -> Any:
     return iso(value) if isinstance(value, date) else without_numpy(value)
 
 
-def _range_name(kind: str, path: Path) -> str:
-    """The name under which a number or date lies: without any character that a path in a payload could trip over."""
-    return f"{kind}-{hashlib.sha256(_canonical_text(path).encode()).hexdigest()[:24]}"
-
-
-def _measure(value: Any) -> tuple[str, float] | None:
-    """A number (also one that is written as a text) or a date as a number, with its kind; None if it is neither."""
-    value = without_numpy(value)
+def _measured(path: Path, value: Any) -> dict[str, float]:
+    """A number (also one that is written as a text) or a date as a number, by its name; empty if it is neither."""
+    kind, value = "number", without_numpy(value)
     try:
         if isinstance(value, str) and _DATE.fullmatch(value.strip()):
             value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
         if isinstance(value, date):
-            return "date", as_moment(value).timestamp()
+            kind, value = "date", as_moment(value).timestamp()
         number = float(value) if isinstance(value, (str, int, float)) else math.nan
     except (ValueError, OverflowError):
-        return None
-    return ("number", number) if math.isfinite(number) else None
+        return {}
+    if not math.isfinite(number):
+        return {}
+    # The name has no character that a path in a payload could trip over.
+    return {f"{kind}-{hashlib.sha256(_canonical_text(path).encode()).hexdigest()[:24]}": number}
 
 
 # --- the time ------------------------------------------------------------------------------------
@@ -261,8 +246,7 @@ def to_document(op: PutOp, default_paths: Sequence[str], created: str | None) ->
         PATH: _namespace_text(op.namespace),
         # The namespace and all that it lies in; the empty one too, which marks a document as an item of a store.
         PREFIXES: [_namespace_text(op.namespace[:depth]) for depth in range(len(op.namespace) + 1)],
-        FACTS: _facts(value),
-        RANGES: _ranges(value),
+        **_compared(value),
     }
     if op.ttl is not None:
         metadata |= {TTL: op.ttl, EXPIRES: iso(moment + timedelta(minutes=op.ttl))}
@@ -328,11 +312,11 @@ def _operator(path: Path, name: str, value: Any) -> Node:
         return _equality(path, value) if name == "$eq" else Not(_equality(path, value))
     if name not in _OPERATORS:
         raise FilterError(f"{_dotted(path)}: unknown operator {name!r}: use one of {', '.join(_OPERATORS)}")
-    measured = _measure(value)
-    if measured is None:
+    measured = _measured(path, value)
+    if not measured:
         raise FilterError(f"{_dotted(path)}: {name} needs a number or a date (2026-05-01), got {value!r}")
-    kind, number = measured
-    return Between(f"{RANGES}.{_range_name(kind, path)}", **{name.removeprefix("$"): number})
+    ((measure, number),) = measured.items()
+    return Between(f"{RANGES}.{measure}", **{name.removeprefix("$"): number})
 
 
 def _equality(path: Path, value: Any) -> Node:

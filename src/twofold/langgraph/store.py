@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +107,10 @@ class QdrantStore(BaseStore, Closeable):
             self._calls = MethodCaller(opened)
             self._sweeper: threading.Thread | None = None
             self._stop_sweeping = threading.Event()
-            if opened.dense_dim is not None:
-                items.check_dims(index, opened.dense_dim)
+            dims, dim = index.get("dims") if isinstance(index, Mapping) else None, opened.dense_dim
+            if dims is not None and dim is not None and dims != dim:
+                advice = "leave dims out, or mend it"
+                raise ConfigError(f"index['dims'] is {dims!r}, but the model makes {dim} dimensions: {advice}")
 
     # --- operations ----------------------------------------------------------------------------
 

@@ -104,12 +104,10 @@ class MemoryTool(FunctionTool):
 
 def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[FunctionTool]:
     """The tools of a memory, for a `FunctionAgent` or any other. Options are those of `twofold.tools.memory_tools`."""
-    return [_to_llamaindex(tool) for tool in neutral.memory_tools(memory, **options)]
-
-
-def _to_llamaindex(tool: neutral.Tool) -> FunctionTool:
-    metadata = ToolMetadata(name=tool.name, description=tool.description, fn_schema=tool.arguments)
-    return MemoryTool(fn=tool.run, async_fn=tool.arun, metadata=metadata)
+    return [
+        MemoryTool(fn=tool.run, async_fn=tool.arun, metadata=ToolMetadata(tool.description, tool.name, tool.arguments))
+        for tool in neutral.memory_tools(memory, **options)
+    ]
 
 
 def _with_plain_values(output: ToolOutput) -> ToolOutput:

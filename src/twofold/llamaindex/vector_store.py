@@ -366,6 +366,7 @@ def _model(embed_model: Any, dims: int | None) -> Any:
 def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
     """Store nodes and give their ids. All are checked before the first is written; of several with one id the last."""
     ids = [record.id for record in check([_to_document(node) for node in nodes])]
+    yield Call("embed", {"texts": []})  # opens the store of an async client, which then knows how long vectors are
     for node in nodes:
         _check_vector(index, node)
     last = list(dict(zip(ids, nodes, strict=True)).values())
@@ -374,12 +375,7 @@ def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
         texts = ["" if node.embedding is not None else node.get_content(MetadataMode.EMBED) for node in some]
         made = iter((yield Call("embed", {"texts": [text for text in texts if text.strip()]})))
         vectors = [next(made) if text.strip() else node.embedding for node, text in zip(some, texts, strict=True)]
-        try:
-            yield Call("add", {"documents": [_to_document(node) for node in some], "vectors": vectors})
-        except InvalidDocument as error:
-            if error.position is not None:  # only now the store of an async client tells how long vectors are
-                _check_vector(index, some[error.position])
-            raise
+        yield Call("add", {"documents": [_to_document(node) for node in some], "vectors": vectors})
     return ids
 
 
