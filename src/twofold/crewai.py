@@ -5,7 +5,7 @@ agent = Agent(role="assistant", tools=memory_tools(memory), …)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     from crewai.tools import BaseTool
@@ -16,9 +16,6 @@ from pydantic import PrivateAttr
 from typing_extensions import Unpack
 
 from twofold import tools as neutral
-
-if TYPE_CHECKING:
-    from twofold.memory import Memory
 
 __all__ = ["MemoryTool", "memory_tools"]
 
@@ -39,6 +36,6 @@ class MemoryTool(BaseTool):  # type: ignore[misc]  # crewai is not part of the d
         return (await self._tool.acall(arguments)).text
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[MemoryTool]:
+def memory_tools(memory: neutral.AnyMemory, **options: Unpack[neutral.ToolOptions]) -> list[MemoryTool]:
     """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
     return [MemoryTool(tool) for tool in neutral.memory_tools(memory, **options)]

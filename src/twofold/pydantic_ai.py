@@ -5,7 +5,7 @@ agent = Agent("openai:gpt-5", tools=memory_tools(memory))
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     from pydantic_ai import Tool
@@ -18,13 +18,10 @@ from typing_extensions import Unpack
 
 from twofold import tools as neutral
 
-if TYPE_CHECKING:
-    from twofold.memory import Memory
-
 __all__ = ["memory_tools"]
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[Tool[Any]]:
+def memory_tools(memory: neutral.AnyMemory, **options: Unpack[neutral.ToolOptions]) -> list[Tool[Any]]:
     """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
     return [_native(tool) for tool in neutral.memory_tools(memory, **options)]
 

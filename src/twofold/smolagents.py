@@ -5,7 +5,7 @@ agent = ToolCallingAgent(tools=memory_tools(memory), model=model)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     from smolagents import Tool
@@ -17,9 +17,6 @@ except ImportError as error:
 from typing_extensions import Unpack
 
 from twofold import tools as neutral
-
-if TYPE_CHECKING:
-    from twofold.memory import Memory
 
 __all__ = ["MemoryTool", "memory_tools"]
 
@@ -48,7 +45,7 @@ class MemoryTool(Tool):  # type: ignore[misc]  # smolagents has no types
         return self._tool.call({**dict(zip(places, positional, strict=False)), **arguments}).text
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[MemoryTool]:
+def memory_tools(memory: neutral.AnyMemory, **options: Unpack[neutral.ToolOptions]) -> list[MemoryTool]:
     """The tools of a memory. Options are those of `twofold.tools.memory_tools`."""
     return [MemoryTool(tool) for tool in neutral.memory_tools(memory, **options)]
 

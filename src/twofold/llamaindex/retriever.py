@@ -102,7 +102,7 @@ class MemoryTool(FunctionTool):
         return _with_plain_values(await super().acall(*args, **kwargs))
 
 
-def memory_tools(memory: Memory | neutral.LazyMemory, **options: Unpack[neutral.ToolOptions]) -> list[FunctionTool]:
+def memory_tools(memory: neutral.AnyMemory, **options: Unpack[neutral.ToolOptions]) -> list[FunctionTool]:
     """The tools of a memory, for a `FunctionAgent` or any other. Options are those of `twofold.tools.memory_tools`."""
     return [
         MemoryTool(fn=tool.run, async_fn=tool.arun, metadata=ToolMetadata(tool.description, tool.name, tool.arguments))

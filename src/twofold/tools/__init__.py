@@ -12,11 +12,12 @@ A tool never raises for what a model does wrong.
 from __future__ import annotations
 
 from twofold.tools.actions import ALIASES, NAMES, Format, ToolOptions, acall, call, json_schemas, memory_tools
-from twofold.tools.tool import LazyMemory, Tool, ToolResult
+from twofold.tools.tool import AnyMemory, LazyMemory, Tool, ToolResult
 
 __all__ = [
     "ALIASES",
     "NAMES",
+    "AnyMemory",
     "Format",
     "LazyMemory",
     "Tool",

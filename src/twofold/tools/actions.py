@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 import twofold  # its names are loaded when they are used: a tool can be described before the engine is there
 from twofold import flow
 from twofold.errors import ConfigError, InvalidQuery, MemoryNotFound
-from twofold.tools.tool import MAX_QUOTED_CHARACTERS, LazyMemory, Tool, ToolResult, failure
+from twofold.tools.tool import MAX_QUOTED_CHARACTERS, AnyMemory, LazyMemory, Tool, ToolResult, failure
 
 if TYPE_CHECKING:
     from twofold.memory import Memory, MemoryItem
@@ -376,7 +376,7 @@ class ToolOptions(TypedDict, total=False):
 
 
 def memory_tools(
-    memory: Memory | LazyMemory,
+    memory: AnyMemory,
     *,
     only: Sequence[str] | None = None,
     read_only: bool = False,
@@ -419,7 +419,7 @@ def _check_memory(memory: object) -> None:
     raise ConfigError(f"tools work on a Memory or a LazyMemory, got {type(memory).__name__}: {advice}")
 
 
-Tools: TypeAlias = "Memory | LazyMemory | Sequence[Tool]"
+Tools: TypeAlias = "AnyMemory | Sequence[Tool]"
 """A memory for all of its tools, or some of them from `memory_tools`."""
 
 

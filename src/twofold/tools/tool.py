@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
@@ -85,6 +85,10 @@ class LazyMemory:
                 self._memory.close()
 
 
+AnyMemory: TypeAlias = "Memory | LazyMemory"
+"""One that is open, or that will be opened when it is needed."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """One thing that a model can do with a memory."""
@@ -96,7 +100,7 @@ class Tool:
     """The model that arguments are checked with."""
     output: type[BaseModel]
     """The model of `ToolResult.data`."""
-    memory: Memory | LazyMemory
+    memory: AnyMemory
     action: Callable[[Memory, Any, str], flow.Flow[ToolResult]]
     """What it does with the memory: from checked arguments, and the trust of what is stored, to an answer."""
     trust: str = "agent"
