@@ -232,8 +232,8 @@ def item_id(namespace: Sequence[str], key: str) -> str:
     return json.dumps([list(namespace), key])
 
 
-def to_document(op: PutOp, default_paths: Sequence[str], created: str | None) -> Document:
-    """An item to be stored; `created` is when it was stored first."""
+def to_document(op: PutOp, default_paths: Sequence[str], before: Document | None) -> Document:
+    """An item to be stored; `before` is what it replaces, whose date of creation it keeps."""
     (record,) = check([Document("", "-", op.value or {})])  # the value as it will be read, or what is wrong with it
     value = record.metadata
     moment = _next_moment()
@@ -241,7 +241,7 @@ def to_document(op: PutOp, default_paths: Sequence[str], created: str | None) ->
         "namespace": list(op.namespace),
         "key": op.key,
         "value": value,
-        "created": created or iso(moment),
+        "created": before.metadata["created"] if before else iso(moment),
         UPDATED: iso(moment),
         PATH: _namespace_text(op.namespace),
         # The namespace and all that it lies in; the empty one too, which marks a document as an item of a store.

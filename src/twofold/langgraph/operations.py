@@ -103,20 +103,21 @@ def carry_out(ops: Sequence[Op], rules: Rules) -> Flow[list[Result]]:
 
 def _get(ops: Sequence[GetOp], rules: Rules) -> Flow[dict[str, Item]]:
     """The items that are there, by id."""
-    documents = yield from _stored(ops)
-    if rules.omit_expired:
-        moment = items.utc_now()
-        documents = {each: found for each, found in documents.items() if not items.has_expired(found, moment)}
+    documents = yield from _stored(ops, omit_expired=rules.omit_expired)
     refreshed = {items.item_id(op.namespace, op.key) for op in ops if op.refresh_ttl}
     yield from _postpone_expiry(found for identity, found in documents.items() if identity in refreshed)
     return {identity: items.to_item(found, Item) for identity, found in documents.items()}
 
 
-def _stored(ops: Sequence[GetOp | PutOp]) -> Flow[dict[str, Document]]:
+def _stored(ops: Sequence[GetOp | PutOp], *, omit_expired: bool) -> Flow[dict[str, Document]]:
     """The documents of the items that these operations name, by id; those that aren't there are left out."""
     ids = list(dict.fromkeys(items.item_id(op.namespace, op.key) for op in ops))
     documents: list[Document | None] = yield Call("get", {"ids": ids})
-    return {identity: document for identity, document in zip(ids, documents, strict=True) if document is not None}
+    found = {identity: document for identity, document in zip(ids, documents, strict=True) if document is not None}
+    if omit_expired:
+        moment = items.utc_now()
+        found = {each: document for each, document in found.items() if not items.has_expired(document, moment)}
+    return found
 
 
 def _search(op: SearchOp, rules: Rules) -> Flow[list[SearchItem]]:
@@ -180,13 +181,10 @@ def _matches(namespace: tuple[str, ...], pattern: MatchCondition) -> bool:
 def _put(ops: Sequence[PutOp], rules: Rules) -> Flow[None]:
     """Store, which leaves the date of creation as it is, and delete. What can't be stored fails before any write."""
     stored = [op for op in ops if op.value is not None]
-    before = yield from _stored(stored)
-    moment = items.utc_now()
-    documents = []
-    for op in stored:
-        old = before.get(items.item_id(op.namespace, op.key))
-        created = None if old is None or items.has_expired(old, moment) else old.metadata["created"]
-        documents.append(items.to_document(op, rules.searched_fields, created))
+    before = yield from _stored(stored, omit_expired=True)
+    documents = [
+        items.to_document(op, rules.searched_fields, before.get(items.item_id(op.namespace, op.key))) for op in stored
+    ]
     yield Call("add", {"documents": documents})
     deleted = [items.item_id(op.namespace, op.key) for op in ops if op.value is None]
     if deleted:
