@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
 from twofold import InvalidQuery, Memory, Turn, as_data
-from twofold.flow import Flow, Work, arun, run
+from twofold.flow import Flow, arun, run
 from twofold.langchain.retriever import MemorySource, memory_tools
 from twofold.tools import LazyMemory
 from twofold.tools.actions import call_memory
@@ -157,8 +157,7 @@ class MemoryMiddleware(AgentMiddleware[RecallingState, Any]):
     def _memory(self) -> Flow[Memory]:
         source = self._source
         if isinstance(source, LazyMemory):
-            opened: Memory = yield Work(source.get)
-            return opened
+            return (yield from call_memory(source.get, source.aget))
         return source if isinstance(source, Memory) else source()
 
 
