@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,8 +21,6 @@ from twofold.encoders.base import DenseEncoder, Vectors
 from twofold.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from twofold.index import HybridIndex
     from twofold.index.writing import ProgressLike
     from twofold.memory import Memory, MemoryResult
@@ -52,8 +51,8 @@ def _split(values: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str,
     return named, {name: value for name, value in values.items() if name not in names}
 
 
-class _Corpus(Generic[Store]):
-    """Documents in one store for each combination of the settings that decide what is stored."""
+class _Corpus(ExitStack, Generic[Store]):
+    """Documents in one store for each combination of the settings that decide what is stored. `close` closes them."""
 
     _store_kind: str
 
@@ -73,6 +72,7 @@ class _Corpus(Generic[Store]):
             language: The language of BM25.
             progress: True for a progress bar, or a function that gets (done, total).
         """
+        super().__init__()
         if not documents:
             raise EvaluationError(f"the data set brings no documents: evaluate {self._store_kind} that holds them")
         from twofold.encoders.models import resolve_dense
@@ -82,22 +82,11 @@ class _Corpus(Generic[Store]):
         self._stores: dict[str, Store] = {}
         self._store({}, progress)
 
-    def close(self) -> None:
-        """Let go of what was stored."""
-        for store in self._stores.values():
-            store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _store(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Store:
         """What answers with these settings, made when it is first asked for."""
         key = repr(sorted(settings.items()))
         if key not in self._stores:
-            self._stores[key] = self._made(settings, progress)
+            self._stores[key] = self.enter_context(self._made(settings, progress))
         return self._stores[key]
 
     def _made(self, settings: Mapping[str, Any], progress: ProgressLike) -> Store:
