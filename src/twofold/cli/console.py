@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import sys
 import warnings
@@ -107,10 +106,6 @@ class Commands(TyperGroup):
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
-        except BrokenPipeError:
-            # The reader (`| head`) has gone: what is still buffered goes nowhere, and nobody complains at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
 
 
 class _Tidy(logging.Handler):
