@@ -6,7 +6,6 @@ What a command works with is imported when it runs: `--help` is instant.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
@@ -18,7 +17,7 @@ from twofold.cli.console import Commands, complain, out, print_json, printable, 
 from twofold.cli.demo import demo
 from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.sources import add
-from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, with_options
+from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, command_line, with_options
 from twofold.errors import ConfigError, FilterError
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ def mcp(
 ) -> None:
     """Serve a user's memories to MCP clients: Claude Desktop, Cursor, VS Code …."""
     given: dict[str, Any] = {"--location": location, "--user": user, "--agent": agent, "--collection": collection}
-    given |= {"--language": language, "--model": model, "--host": host, "--port": str(port)}
+    given |= {"--language": language, "--model": model, "--host": host, "--port": port}
     given |= {"--read-only": read_only, "--aliases": aliases}
     if not (user or "").strip():
         raise ConfigError("memories belong to somebody: say whose, with --user ada or TWOFOLD_USER=ada")
@@ -208,15 +207,9 @@ def _open_shared(target: Target, user: str, agent: str | None, given: dict[str, 
     try:
         return target.open_memory(user, agent)
     except StoreLocked as error:
-        host, port = given["--host"], given["--port"]
-        usual = {"--host": DEFAULT_HOST, "--port": str(DEFAULT_PORT)}
-        options = [
-            name if value is True else f"{name} {shlex.quote(value)}"
-            for name, value in given.items()
-            if value and value != usual.get(name)
-        ]
-        reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
+        command = command_line("mcp --transport http", given, {"--host": DEFAULT_HOST, "--port": DEFAULT_PORT})
+        reached = "127.0.0.1" if given["--host"] in ("0.0.0.0", "::") else given["--host"]  # noqa: S104
         raise ConfigError(
-            f"{error} For several MCP clients, start one server that all of them share, with "
-            f"`{' '.join(['twofold mcp --transport http', *options])}`, and connect them to http://{reached}:{port}/mcp"
+            f"{error} For several MCP clients, start one server that all of them share, with `{command}`, and connect "
+            f"them to http://{reached}:{given['--port']}/mcp"
         ) from error

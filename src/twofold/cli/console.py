@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import sys
-import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -64,8 +62,7 @@ def printable(text: str) -> str:
 def print_json(value: Mapping[str, Any]) -> None:
     """One JSON object, readable where the stream can hold every character."""
     unicode = "utf" in (sys.stdout.encoding or "").lower()
-    sys.stdout.write(json.dumps(value, ensure_ascii=not unicode, indent=2) + "\n")
-    sys.stdout.flush()
+    typer.echo(json.dumps(value, ensure_ascii=not unicode, indent=2))
 
 
 def complain(kind: str, message: str, style: str) -> None:
@@ -109,10 +106,6 @@ class Commands(TyperGroup):
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
-        except BrokenPipeError:
-            # The reader (`| head`) has gone: what is still buffered goes nowhere, and nobody complains at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
 
 
 class _Tidy(logging.Handler):
@@ -248,16 +241,13 @@ def snippet(text: str, matched: Collection[str], size: int) -> Text:
 
 
 def _matches(line: str, matched: Collection[str]) -> Iterator[tuple[int, int]]:
-    wanted = {_folded(word) for word in matched}
+    from twofold.ranking.vocabulary import fold
+
+    wanted = set(map(fold, matched))
     for token in _TOKEN.finditer(line):
         parts = [token[0], *_PART.findall(token[0])]
-        if any(_alike(_folded(part), word) for part in parts for word in wanted):
+        if any(_alike(fold(part), word) for part in parts for word in wanted):
             yield token.span()
-
-
-def _folded(word: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(character for character in decomposed if not unicodedata.combining(character))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -84,10 +84,11 @@ def demo(
     else:
         console = out()
         console.width = min(console.width, _MAX_COLUMNS)
-        legend = f" {_mark(console)} is what a person would want back." if query is None else ""
+        mark = "*" if console.options.ascii_only else "●"
+        legend = f" {mark} is what a person would want back." if query is None else ""
         console.print(f"\n{len(stored)} memories of an agent, the bundled model, nothing sent anywhere.{legend}")
         for text, relevant in queries.items():
-            _show_answer(console, text, relevant, answers[text])
+            _show_answer(console, text, dict.fromkeys(relevant, mark), answers[text])
         console.print("\nYour turn:")
         grid = Table.grid(padding=(0, 2))
         for name, command in _NEXT_STEPS:
@@ -95,11 +96,8 @@ def demo(
         console.print(grid)
 
 
-def _mark(console: Console) -> str:
-    return "*" if console.options.ascii_only else "●"
-
-
-def _show_answer(console: Console, query: str, relevant: Collection[str], answer: Mapping[str, SearchResult]) -> None:
+def _show_answer(console: Console, query: str, marks: Mapping[str, str], answer: Mapping[str, SearchResult]) -> None:
+    """The hits of each way side by side, those with a mark emphasised, and why the best hybrid one is that."""
     console.print(Text.assemble("\n? ", (printable(query), "bold")))
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_edge=False, padding=(0, 1, 0, 0))
     for title, style in (("meaning only", "magenta"), ("BM25 only", "green"), ("hybrid", "cyan")):
@@ -107,20 +105,19 @@ def _show_answer(console: Console, query: str, relevant: Collection[str], answer
     # With no word to look for, the index answers "BM25 only" by meaning; that is not what the column promises.
     columns = [result.hits if way != "bm25" or result.mode == "lexical" else () for way, result in answer.items()]
     for place in range(max(map(len, columns))):
-        table.add_row(*(_place(console, hits, place, relevant) for hits in columns))
+        table.add_row(*(_place(hits, place, marks) for hits in columns))
     console.print(table)
     for hit in answer["hybrid"][:1]:
         if hit.explanation:
             console.print(_why(console, hit, hit.explanation))
 
 
-def _place(console: Console, hits: Sequence[Hit], place: int, relevant: Collection[str]) -> Text:
+def _place(hits: Sequence[Hit], place: int, marks: Mapping[str, str]) -> Text:
     if place >= len(hits):
         return Text("nothing found" if place == 0 else "", "dim")
-    wanted = hits[place].id in relevant
-    mark = _mark(console) if wanted else " "
-    dim = "dim" if relevant and not wanted else ""
-    return Text.assemble((f"{place + 1} ", "dim"), (f"{mark} {hits[place].id}", "bold green" if wanted else dim))
+    identity = hits[place].id
+    style = "bold green" if identity in marks else "dim" if marks else ""
+    return Text.assemble((f"{place + 1} ", "dim"), (f"{marks.get(identity, ' ')} {identity}", style))
 
 
 def _why(console: Console, hit: Hit, why: Explanation) -> Panel:

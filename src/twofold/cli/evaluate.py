@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DEFAULT_RUNS = ("dense", "bm25", "auto")
 _DEFAULT_SWEEP = ("alpha=0.3:1:0.1",)
 _SHORT_RUNS: dict[str, dict[str, Any]] = {"dense": {"alpha": 1.0}, "bm25": {"alpha": 0.0}, "default": {}}
-_FUSIONS = ("auto", "rrf", "dbsf", "weighted", "average")
+_SHORT_RUNS |= {name: {"fusion": name} for name in ("auto", "rrf", "dbsf", "weighted", "average")}
 _NOT_SETTINGS = ("self", "query", "vector", "offset", "filter", "explain")
 _MAX_VALUES = 1000
 _WIDE_COLUMNS = 100
@@ -287,11 +287,8 @@ def parse_run(text: str) -> dict[str, Any]:
             parsed[name] = _parse_value(written)
         elif word in _SHORT_RUNS:
             parsed.update(_SHORT_RUNS[word])
-        elif word in _FUSIONS:
-            parsed["fusion"] = word
         else:
-            known = ", ".join((*_SHORT_RUNS, *_FUSIONS))
-            raise EvaluationError(f"{word!r} is no run: use {known}, or NAME=VALUE")
+            raise EvaluationError(f"{word!r} is no run: use {', '.join(_SHORT_RUNS)}, or NAME=VALUE")
     return parsed
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -168,29 +169,25 @@ class _Source:
 def _find(names: Sequence[str], stdin: _Source, skip: Path | None) -> list[_Source]:
     """The files that the names stand for, each once, to be read as stdin is; `skip` is the index itself."""
     found: dict[Path | None, _Source] = {}
+    suffixes = ", ".join(_SUFFIXES)
     for name in names:
+        path = Path(name).expanduser()
         if name == "-":
             found.setdefault(None, replace(stdin, data=sys.stdin.buffer.read()))
-            continue
-        for written, path in _expand(name, skip.resolve() if skip else None):
-            found.setdefault(path.resolve(), replace(stdin, name=written, path=path))
+        elif path.is_dir():
+            files = list(_walk(path, skip.resolve() if skip else None))
+            if not files:
+                raise InvalidDocument(f"{name} holds no {suffixes} files: name another folder, or the files")
+            for file in files:
+                found.setdefault(file.resolve(), replace(stdin, name=str(file), path=file))
+        elif not path.exists():
+            raise InvalidDocument(f"{name} does not exist: check the path, or use - for stdin")
+        elif path.suffix.lower() not in _SUFFIXES:
+            fix = f"rename it, or add its lines with `twofold add - < {name}`"
+            raise InvalidDocument(f"{name} is not one of {suffixes}: {fix}")
+        else:
+            found.setdefault(path.resolve(), replace(stdin, name=name, path=path))
     return list(found.values())
-
-
-def _expand(name: str, skip: Path | None) -> list[tuple[str, Path]]:
-    path = Path(name).expanduser()
-    if path.is_dir():
-        files = [(str(file), file) for file in _walk(path, skip)]
-        if not files:
-            raise InvalidDocument(f"{name} holds no {', '.join(_SUFFIXES)} files: name another folder, or the files")
-        return files
-    if not path.exists():
-        raise InvalidDocument(f"{name} does not exist: check the path, or use - for stdin")
-    if path.suffix.lower() not in _SUFFIXES:
-        raise InvalidDocument(
-            f"{name} is not one of {', '.join(_SUFFIXES)}: rename it, or add its lines with `twofold add - < {name}`"
-        )
-    return [(name, path)]
 
 
 def _walk(folder: Path, skip: Path | None) -> Iterator[Path]:
@@ -207,20 +204,18 @@ def _walk(folder: Path, skip: Path | None) -> Iterator[Path]:
 
 def _read_text(source: _Source) -> Iterator[PlacedDocument]:
     """The parts of a text. In a file their ids are path#1, path#2 …, so that adding it again replaces them."""
-    split = source.split or (Split.paragraph if source.path else Split.line)
-    lines = source.lines()
-    if split is Split.paragraph:
-        lines = _paragraphs(lines)
-    elif split is Split.file:
-        lines = iter([(1, "".join(text for _, text in lines))])
-    filled = ((line, text.strip()) for line, text in lines if text.strip())
-    for part, (line, text) in enumerate(filled, 1):
+    split, lines = source.split or (Split.paragraph if source.path else Split.line), source.lines()
+    pieces: Iterable[list[Line]] = ([line] for line in lines)
+    if split is not Split.line:
+        pieces = _paragraphs(lines) if split is Split.paragraph else [list(lines)]
+    texts = ((piece[0][0], "".join(line for _, line in piece).strip()) for piece in pieces if piece)
+    for part, (line, text) in enumerate(filter(itemgetter(1), texts), 1):
         root = source.root
         document = Document(text, f"{root}#{part}", {"source": root, "part": part, "line": line})
         yield document if root else Document(text), f"{source.name}:{line}"
 
 
-def _paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
+def _paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Cut at empty lines, but not within ``` blocks, and not between a heading and what it is about."""
     held: list[Line] = []
     fenced = False
@@ -230,14 +225,9 @@ def _paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
         if line.strip() or fenced:
             held.append((number, line))
         elif not all(line.startswith("#") for _, line in held):
-            yield _joined(held)
+            yield held
             held = []
-    if held:
-        yield _joined(held)
-
-
-def _joined(held: list[Line]) -> Line:
-    return held[0][0], "".join(line for _, line in held)
+    yield held
 
 
 # Records with fields: JSON lines and CSV

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -29,6 +29,16 @@ Model: TypeAlias = Annotated[
     str | None, typer.Option(help="Dense model, by fastembed name. Default: the collection's, or the bundled MiniLM.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def command_line(words: str, given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+    """A command to type, without the options that have their usual value."""
+    options = [
+        name if value is True else f"{name} {shlex.quote(str(value))}"
+        for name, value in given.items()
+        if value and value != usual.get(name)
+    ]
+    return " ".join(["twofold", words, *options])
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -76,10 +86,9 @@ class Target:
         return None if self.remote or self.location == ":memory:" else Path(self.location).expanduser()
 
     def command(self, words: str) -> str:
-        """The command to type for this index: without the options that have their usual value."""
-        chosen = (("--location", self.location, Target.location), ("--collection", self.collection, Target.collection))
-        options = [f"{name} {shlex.quote(value)}" for name, value, usual in chosen if value != usual]
-        return " ".join(["twofold", words, *options])
+        """The command to type for this index."""
+        given = {"--location": self.location, "--collection": self.collection}
+        return command_line(words, given, {"--location": Target.location, "--collection": Target.collection})
 
     def open(self, *, create: bool = True) -> HybridIndex:
         """Open the index, or begin a new one; without `create` it must be there: looking for something makes none."""

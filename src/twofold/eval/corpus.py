@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -20,8 +21,6 @@ from twofold.encoders.base import DenseEncoder, Vectors
 from twofold.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from twofold.index import HybridIndex
     from twofold.index.writing import ProgressLike
     from twofold.memory import Memory, MemoryResult
@@ -52,8 +51,8 @@ def _split(values: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str,
     return named, {name: value for name, value in values.items() if name not in names}
 
 
-class _Corpus(Generic[Store]):
-    """Documents in one store for each combination of the settings that decide what is stored."""
+class _Corpus(ExitStack, Generic[Store]):
+    """Documents in one store for each combination of the settings that decide what is stored. `close` closes them."""
 
     _store_kind: str
 
@@ -73,6 +72,7 @@ class _Corpus(Generic[Store]):
             language: The language of BM25.
             progress: True for a progress bar, or a function that gets (done, total).
         """
+        super().__init__()
         if not documents:
             raise EvaluationError(f"the data set brings no documents: evaluate {self._store_kind} that holds them")
         from twofold.encoders.models import resolve_dense
@@ -80,28 +80,16 @@ class _Corpus(Generic[Store]):
         self._documents, self._language = list(documents), language
         self._dense = _embedding_once(resolve_dense(dense))
         self._stores: dict[str, Store] = {}
-        self._once({}, lambda: self._filled({}, progress))
+        self._store({}, progress)
 
-    def close(self) -> None:
-        """Let go of what was stored."""
-        for store in self._stores.values():
-            store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _once(self, settings: Mapping[str, Any], make: Callable[[], Store]) -> Store:
+    def _store(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Store:
         """What answers with these settings, made when it is first asked for."""
         key = repr(sorted(settings.items()))
         if key not in self._stores:
-            self._stores[key] = make()
+            self._stores[key] = self.enter_context(self._made(settings, progress))
         return self._stores[key]
 
-    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Store:
-        """The documents as these settings store them."""
+    def _made(self, settings: Mapping[str, Any], progress: ProgressLike) -> Store:
         raise NotImplementedError
 
 
@@ -116,9 +104,9 @@ class CorpusIndex(_Corpus["HybridIndex"]):
     def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
         """Search with these settings."""
         stored, asked = _split(settings, bm25_settings())
-        return self._once(stored, lambda: self._filled(stored)).search(query, k, **asked)
+        return self._store(stored).search(query, k, **asked)
 
-    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> HybridIndex:
+    def _made(self, settings: Mapping[str, Any], progress: ProgressLike) -> HybridIndex:
         from twofold import BM25, HybridIndex  # the engine is loaded when it is needed: errors before that come at once
 
         index = HybridIndex.open(":memory:", dense=self._dense, sparse=BM25(self._language, **settings))
@@ -140,19 +128,18 @@ class CorpusMemory(_Corpus["Memory"]):
         from twofold import Memory
 
         taken, settings = _split(settings, inspect.signature(Memory.recall).parameters)
-        stored, changed = _split(settings, memory_store_settings())
-        memory = self._once(stored, lambda: self._filled(stored))
-        if changed:
-            memory = self._once(settings, partial(memory.with_settings, **changed))
-        result = memory.recall(query, k, **{"touch": False, **taken})
+        result = self._store(settings).recall(query, k, **{"touch": False, **taken})
         hits = [replace(hit, id=identity) for hit in result for identity in self._document_ids[hit.id]]
         return replace(result, hits=tuple(hits))
 
-    def _filled(self, settings: Mapping[str, Any], progress: ProgressLike = False) -> Memory:
+    def _made(self, settings: Mapping[str, Any], progress: ProgressLike) -> Memory:
         from twofold import BM25, Memory, MemoryConfig
         from twofold.memory import accepted_by
 
-        bm25, own = _split(settings, bm25_settings())
+        stored, changed = _split(settings, memory_store_settings())
+        if changed:
+            return self._store(stored).with_settings(**changed)
+        bm25, own = _split(stored, bm25_settings())
         sparse, config = BM25(self._language, **bm25), MemoryConfig(**own)
         memory = Memory.open(":memory:", user=_USER, dense=self._dense, sparse=sparse, config=config)
         own_fields, rows = set(accepted_by("remember")) - {"metadata"}, []

@@ -77,7 +77,14 @@ def _answer(retrieve: Callable[[Question], Any], question: Question, k: int, id_
         # A failure must not count as a bad answer: the mean would hide it.
         raise EvaluationError(f"the retriever failed on question {question.id} ({question.text!r}): {error}") from error
     seconds = time.perf_counter() - began
-    return Answer(question, _first_hits(result, k, id_of), seconds, getattr(result, "degraded", None))
+    if isinstance(result, (str, bytes)) or not isinstance(result, Iterable):
+        raise EvaluationError(f"the retriever returned a {type(result).__name__} instead of a list of ids or hits")
+    found: dict[str, Found] = {}  # the first k different hits
+    for hit in (_hit(item, id_of) for item in result):
+        found.setdefault(hit.id, hit)
+        if len(found) == k:
+            break
+    return Answer(question, tuple(found.values()), seconds, getattr(result, "degraded", None))
 
 
 @dataclass(frozen=True)
@@ -203,18 +210,6 @@ def _named_parameters(function: Callable[..., Any]) -> set[str]:
     return {"**" if each.kind is each.VAR_KEYWORD else each.name for each in parameters if each.kind not in unnamed}
 
 
-def _first_hits(result: Any, k: int, id_of: IdOf | None) -> tuple[Found, ...]:
-    """The first k different hits of whatever a retriever returned, best first."""
-    if isinstance(result, (str, bytes)) or not isinstance(result, Iterable):
-        raise EvaluationError(f"the retriever returned a {type(result).__name__} instead of a list of ids or hits")
-    hits: dict[str, Found] = {}
-    for hit in (_hit(item, id_of) for item in result):
-        hits.setdefault(hit.id, hit)
-        if len(hits) == k:
-            break
-    return tuple(hits.values())
-
-
 def _hit(item: Any, id_of: IdOf | None) -> Found:
     if isinstance(item, tuple) and item:  # (document, score)
         item = item[0]
@@ -226,13 +221,10 @@ def _hit(item: Any, id_of: IdOf | None) -> Found:
     def read(name: str) -> Any:
         return fields.get(name) if fields else getattr(item, name, None)
 
-    identity: Any
-    if callable(id_of):
-        identity = id_of(item)
-    elif id_of is not None:
-        identity = (read("metadata") or fields).get(id_of)
-    else:
+    if id_of is None:
         identity = read("node_id") if read("id") is None else read("id")
+    else:
+        identity = id_of(item) if callable(id_of) else (read("metadata") or fields).get(id_of)
     if identity is None:
         raise EvaluationError(
             f"a {type(item).__name__} came back without an id: say with id_of which metadata field holds it, or give a "

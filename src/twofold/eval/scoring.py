@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import compress, count
@@ -25,8 +25,6 @@ Scores: TypeAlias = npt.NDArray[np.float64]
 METRICS = ("hit_rate", "mrr", "ndcg", "recall")
 """What is measured at k unless you ask for others; ranx knows more, such as "precision" and "map"."""
 _LABELS = {"hit_rate": "hit rate", "mrr": "MRR", "ndcg": "nDCG", "map": "MAP"}
-_NO_DOCUMENT = -1.0
-"""An id that no document has, and a grade that doesn't count."""
 _MAX_RESAMPLED_VALUES = 2_000_000
 """Resampled differences to hold in memory at a time."""
 
@@ -49,9 +47,13 @@ def score(
     if judged:
         # ranx compares numbers: each id gets the next one, so that no two ids share one as hashes might.
         number: defaultdict[str, int] = defaultdict(count().__next__)
-        best_first = [sorted(relevant[i].items(), key=lambda pair: -pair[1]) for i in judged]
-        qrels = _filled_up([[(number[identity], grade) for identity, grade in answers] for answers in best_first])
-        run = _filled_up([[(number[identity], -rank) for rank, identity in enumerate(ranked[i][:k])] for i in judged])
+
+        def best_first(graded: Iterable[tuple[str, float]]) -> Scores:
+            rows = sorted(((number[identity], grade) for identity, grade in graded), key=lambda row: -row[1])
+            return np.array(rows, dtype=np.float64).reshape(-1, 2)
+
+        qrels = [best_first(relevant[i].items()) for i in judged]
+        run = [best_first((identity, -rank) for rank, identity in enumerate(ranked[i][:k])) for i in judged]
         names = [f"{metric}@{k}" for metric in metrics]
         try:
             # ranx 0.3.21 can't return the scores of a single metric: the first is asked for twice.
@@ -61,15 +63,6 @@ def score(
         for metric, name in zip(metrics, names, strict=True):
             scores[metric][judged] = computed[name]
     return scores
-
-
-def _filled_up(rows: Sequence[Sequence[tuple[int, float]]]) -> Scores:
-    """As ranx takes judgements and rankings: (questions, documents, [id, grade or score]), best first, equally long."""
-    table = np.full((len(rows), max(1, *map(len, rows)), 2), _NO_DOCUMENT)
-    for place, row in enumerate(rows):
-        if row:
-            table[place, : len(row)] = row
-    return table
 
 
 @lru_cache(maxsize=1)
