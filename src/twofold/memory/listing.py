@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -264,7 +265,7 @@ def _delete(view: View, where: Node) -> Flow[int]:
     yield from rewrite_neighbours(view, places(gone))
     yield from _restore_superseded(view, gone)
     yield from calls.delete(view.ready.collection, where)
-    view.store.counter.pending.drop(view.scope.user, [row.point for row in gone])
+    view.store.counter.pending.settle(view.scope.user, {row.point: math.inf for row in gone})
     return len(gone)
 
 
