@@ -8,7 +8,7 @@ import pytest
 
 from tests.memory.faces import MemoryFace, Opener
 from twofold import ConfigError, Memory, MemoryConfig
-from twofold.memory.config import from_environment, settle_config
+from twofold.memory.config import from_environment, settle
 from twofold.ranking.fusion import resolve
 from twofold.testing import HashEmbedding
 
@@ -107,13 +107,12 @@ def test_a_wrong_configuration_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_code_goes_before_the_environment_and_that_before_the_preset(monkeypatch: pytest.MonkeyPatch) -> None:
-    preset = {"recency_decay": 0.0, "popularity": 0.0}
     monkeypatch.setenv("TWOFOLD_POPULARITY", "0.2")
     monkeypatch.setenv("TWOFOLD_K", "3")
-    settled = settle_config(MemoryConfig(k=5), preset)
+    settled, _ = settle("knowledge", MemoryConfig(k=5), None)
     assert (settled.k, settled.popularity, settled.recency_decay, settled.importance) == (5, 0.2, 0.0, 0.1)
-    assert settle_config(None, preset).k == 3
-    assert settle_config(MemoryConfig(k=10), preset).k == 10, "a value that is the default was still given"
+    assert settle("knowledge", None, None)[0].k == 3
+    assert settle("knowledge", MemoryConfig(k=10), None)[0].k == 10, "a value that is the default was still given"
 
 
 def taught(memory: MemoryFace) -> None:

@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from twofold.config import CollectionSettings
 from twofold.errors import ConfigError
 from twofold.memory.items import INDEXES, check_trust, field_path
-from twofold.ranking.fusion import FusionLike, Strategy, resolve
+from twofold.ranking.fusion import Strategy, resolve
 from twofold.ranking.signals import RecencyMode
 
 # Names under which other memory servers know the same settings.
@@ -40,7 +40,7 @@ class MemoryConfig(BaseModel):
 
     alpha: float | None = Field(default=None, ge=0, le=1)
     """From 0, words and tags only, to 1, meaning only. None: what was learned, or what suits the collection."""
-    fusion: Strategy = Field(default_factory=lambda: resolve("auto"))
+    fusion: Annotated[Strategy, BeforeValidator(resolve)] = Field(default_factory=lambda: resolve("auto"))
     """How meaning and words become one score."""
     k: int = Field(default=10, ge=0)
     """How many memories a recall gives at most."""
@@ -75,7 +75,7 @@ class MemoryConfig(BaseModel):
     """How much the words of the category count, where those of the text count 1."""
     tags_weight: float = Field(default=0.3, ge=0, le=1)
     """How much the words of the tags count, where those of the text count 1."""
-    min_trust: str | None = None
+    min_trust: Annotated[str, AfterValidator(lambda value: check_trust(value))] | None = None
     """The least trust that a recalled memory may have."""
     typos: bool = True
     """Look for the nearest known word where the query has one that no memory has."""
@@ -85,16 +85,6 @@ class MemoryConfig(BaseModel):
     """From which cosine on `remember` names memories that say nearly the same; None never looks."""
     text_fallback: bool = True
     """When nothing matches, look for the query as a part of the texts. That reads all of the user's memories."""
-
-    @field_validator("fusion", mode="before")
-    @classmethod
-    def _resolve_fusion(cls, value: FusionLike) -> Strategy:
-        return resolve(value)
-
-    @field_validator("min_trust")
-    @classmethod
-    def _known_trust(cls, value: str | None) -> str | None:
-        return value if value is None else check_trust(value)
 
     _alpha_from: str = PrivateAttr("the configuration")
 
@@ -113,24 +103,20 @@ _PRESETS = {"memories": {}, "knowledge": {"recency_decay": 0.0, "popularity": 0.
 def settle(
     kind: str, config: MemoryConfig | None, settings: CollectionSettings | None
 ) -> tuple[MemoryConfig, CollectionSettings]:
-    """The settings to recall with, and the layout of the collection with the indexes that the fields need."""
+    """The settings to recall with, and the layout of the collection with the indexes that the fields need.
+
+    What was given in code goes first, then the environment, then the preset of the kind, then the defaults.
+    """
     if kind not in list(_PRESETS):  # whatever was given, also what can't be looked up
         raise ConfigError(f"kind must be one of {', '.join(_PRESETS)}, got {kind!r}")
-    settled = settle_config(config, _PRESETS[kind])
+    own, environment = {} if config is None else _given(config), from_environment(os.environ)
+    settled = MemoryConfig(**{**_PRESETS[kind], **environment, **own})
+    if "alpha" in environment and "alpha" not in own:
+        settled._alpha_from = "the environment"
     layout = settings or CollectionSettings()
     declared = {field_path(name): index for name, index in settled.fields.items()}
     indexes = {**declared, **INDEXES, **layout.payload_indexes}
     return settled, layout.model_copy(update={"payload_indexes": indexes})
-
-
-def settle_config(given: MemoryConfig | None, preset: Mapping[str, Any]) -> MemoryConfig:
-    """What was given in code, then the environment, then the preset, then the defaults."""
-    own = {} if given is None else _given(given)
-    environment = from_environment(os.environ)
-    settled = MemoryConfig(**{**preset, **environment, **own})
-    if "alpha" in environment and "alpha" not in own:
-        settled._alpha_from = "the environment"
-    return settled
 
 
 def _given(config: MemoryConfig) -> dict[str, Any]:
@@ -144,20 +130,17 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for variable, field in {**_ALIASES, **named}.items():  # our own name goes last, and wins
         value = variables.get(variable, "").strip()
-        if value:
-            settings[field] = _parsed(variable, field, value)
+        if not value:
+            continue
+        try:  # lists and tables are written as JSON, and nothing at all as "none"
+            given: Any = None if value.lower() == "none" else json.loads(value) if value[0] in "[{" else value
+            settings[field] = getattr(MemoryConfig(**{field: given}), field)
+        except ValueError as error:
+            why = error.__cause__
+            reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else str(error)
+            message = f"the environment variable {variable} is {value!r}: {reason}. Change or unset it"
+            raise ConfigError(message) from error
     return settings
-
-
-def _parsed(variable: str, field: str, value: str) -> Any:
-    """A checked value: lists and tables are written as JSON, and nothing at all as "none"."""
-    try:
-        given: Any = None if value.lower() == "none" else json.loads(value) if value[0] in "[{" else value
-        return getattr(MemoryConfig(**{field: given}), field)
-    except ValueError as error:
-        why = error.__cause__
-        reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else str(error)
-        raise ConfigError(f"the environment variable {variable} is {value!r}: {reason}. Change or unset it") from error
 
 
 # --- Other settings for a memory that is open ---

@@ -19,6 +19,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
+from twofold import documents
 from twofold.documents import Record, check, iso, point_id
 from twofold.engine.layout import Stored
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery, TwofoldError
@@ -68,11 +69,9 @@ TRUST = ("web", "tool", "agent", "user", "system")
 def as_moment(value: object, name: str, error: type[TwofoldError] = InvalidDocument) -> datetime:
     """A date, a datetime or an ISO text as a moment; without a zone it is taken as UTC."""
     try:
-        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00")) if isinstance(value, str) else value
-        if isinstance(moment, date) and not isinstance(moment, datetime):
-            moment = datetime(moment.year, moment.month, moment.day, tzinfo=timezone.utc)
-        if isinstance(moment, datetime):
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        given = datetime.fromisoformat(value.strip().replace("Z", "+00:00")) if isinstance(value, str) else value
+        if isinstance(given, date):
+            moment = documents.as_moment(given)
             moment.astimezone(timezone.utc)  # what lies before the year 1 or after 9999 there can't be written
             return moment
     except (ValueError, OverflowError):
@@ -114,7 +113,7 @@ def _is_number(value: Any, low: int, high: int, kind: Any = (int, float)) -> boo
     return isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high
 
 
-def _checked(holds: Callable[[Any], bool], what: str, convert: Callable[[Any], Any] = lambda value: value) -> Check:
+def _checked(holds: Callable[[Any], Any], what: str, convert: Callable[[Any], Any] = lambda value: value) -> Check:
     """The check that the value of a field is what it must be."""
 
     def check(value: Any, name: str) -> Any:
@@ -159,11 +158,10 @@ def _parse_texts(value: list[Any], name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-_IS_TEXT = _checked(lambda value: isinstance(value, str) and bool(value.strip()), "a text with something in it")
 _IS_SHARE = _checked(lambda value: _is_number(value, 0, 1), "a number from 0 to 1", float)
 _IS_COUNT = _checked(lambda value: _is_number(value, 0, MAX_EXACT_INTEGER, int), "a whole number from 0")
 
-TEXT = FieldKind(_IS_TEXT, str)
+TEXT = FieldKind(_checked(lambda value: isinstance(value, str) and value.strip(), "a text with something in it"), str)
 TRUST_LEVEL = FieldKind(lambda value, _: check_trust(value, InvalidDocument), str)
 TAGS = FieldKind(as_tags, list, parse=_parse_texts, write=list)
 MAPPING = FieldKind(_checked(lambda value: isinstance(value, Mapping), "a mapping", dict), dict, write=dict)
@@ -247,7 +245,7 @@ def accepted_by(method: Method) -> tuple[str, ...]:
 
 def given_to(method: Method, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The fields among the arguments of a method; those that are None were not given."""
-    return {name: arguments[name] for name in accepted_by(method) if arguments[name] is not None}
+    return {name: arguments[name] for name in accepted_by(method)}
 
 
 # --- A memory, what a recall gives back, and what else the methods of `Memory` answer with ---
@@ -363,9 +361,6 @@ class Remembered(str):
     def id(self) -> str:
         """The id as a plain string."""
         return str(self)
-
-    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
-        return (str(self),), {"is_new": self.is_new, "similar": self.similar}
 
 
 @dataclass(frozen=True)
@@ -538,7 +533,14 @@ class Scope:
 
     def __post_init__(self) -> None:
         for name, value in (("user", self.user), *self._narrow()):
-            _check_name(name, value)
+            if not isinstance(value, str) or not value.strip():
+                raise ConfigError(
+                    f"{name} must be a name, got {value!r}: memories belong to somebody, so say whose they are, "
+                    f'as Memory.open(…, user="ada")'
+                )
+            if len(value) > _MAX_NAME_LENGTH or find_surrogate(value) is not None:
+                limit = f"at most {_MAX_NAME_LENGTH} characters of valid text"
+                raise ConfigError(f"{name} must be {limit}, got {value[:40]!r}…")
 
     def label(self, shelf: Shelf) -> str:
         """What the user's rows on a shelf carry. Shelves have no colon, so no two users can share a label."""
@@ -561,10 +563,6 @@ class Scope:
             return False
         return all(metadata.get(name) == value for name, value in self._narrow())
 
-    def sees(self, user: str, agent: str | None, session: str | None) -> bool:
-        """What is written in that scope is there for this one."""
-        return self.user == user and self.agent in (None, agent) and self.session in (None, session)
-
     def wider(self) -> tuple[Scope, ...]:
         """This scope and those that it is a part of, the narrowest first."""
         user, agent, session = self.user, self.agent, self.session
@@ -584,16 +582,6 @@ class Scope:
 
     def __str__(self) -> str:
         return " ".join([repr(self.user), *(f"{name} {value!r}" for name, value in self._narrow())])
-
-
-def _check_name(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigError(
-            f"{name} must be a name, got {value!r}: memories belong to somebody, so say whose they are, "
-            f'as Memory.open(…, user="ada")'
-        )
-    if len(value) > _MAX_NAME_LENGTH or find_surrogate(value) is not None:
-        raise ConfigError(f"{name} must be at most {_MAX_NAME_LENGTH} characters of valid text, got {value[:40]!r}…")
 
 
 # --- Memories as text for a model: marked as data, so that what stands in them is read and not obeyed ---
@@ -622,7 +610,8 @@ def as_data(memories: Iterable[MemoryItem | MemoryHit] | MemoryResult, *, note: 
 
 def _one(item: MemoryItem) -> str:
     shown = {each.label: _as_text(getattr(item, name)) for name, each in FIELDS.items() if each.label}
-    marks = " ".join(f'{label}="{_attribute(text)}"' for label, text in {"id": item.id, **shown}.items() if text)
+    texts = {label: " ".join(text.split()) for label, text in {"id": item.id, **shown}.items() if text}
+    marks = " ".join(f'{label}="{escape(_visible(text))}"' for label, text in texts.items())
     return f"<memory {marks}>\n{_BEGINS_A_MARK.sub('&lt;', _visible(item.text))}\n</memory>"
 
 
@@ -638,7 +627,3 @@ def _as_text(value: Any) -> str:
 def _visible(text: str) -> str:
     """Without control and format characters: a soft hyphen, marks of direction, letters that only models read."""
     return "".join(each for each in text if each in _BLANKS or unicodedata.category(each) not in ("Cc", "Cf"))
-
-
-def _attribute(value: str) -> str:
-    return escape(_visible(" ".join(value.split())), quote=True)

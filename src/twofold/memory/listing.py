@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -44,7 +45,7 @@ from twofold.memory.items import (
 )
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
-from twofold.memory.state import View, readable
+from twofold.memory.state import View
 from twofold.memory.writing import checked, encode, new_item, places, put, rewrite_neighbours, turns_between
 from twofold.text import clean_query
 
@@ -66,7 +67,7 @@ def get(view: View, identity: str) -> Flow[MemoryItem | None]:
     identity = check_id(identity)
     yield from view.store.counter.write_before_reading(view.searcher)
     rows = yield from view.find([identity], TEXTS)
-    return readable(rows[identity]) if identity in rows else None
+    return view.require(rows, identity) if identity in rows else None
 
 
 def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
@@ -190,7 +191,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
 
 def log(view: View, text: object, fields: Mapping[str, Any]) -> Flow[str]:
     """Write a line. The same line at another moment is another line."""
-    item = new_item(view.scope, checked({"text": text, **fields}), "log")
+    item = new_item(view, {"type": "log", **checked({"text": text, **fields})})
     written_at = item.created.isoformat() if item.created else ""
     item = replace(item, id=view.scope.identity("log", [item.content_hash, written_at]))
     yield from put(view, (yield from encode(view, [item])), "log")
@@ -264,7 +265,7 @@ def _delete(view: View, where: Node) -> Flow[int]:
     yield from rewrite_neighbours(view, places(gone))
     yield from _restore_superseded(view, gone)
     yield from calls.delete(view.ready.collection, where)
-    view.store.counter.pending.drop(view.scope.user, [row.point for row in gone])
+    view.store.counter.pending.settle(view.scope.user, {row.point: math.inf for row in gone})
     return len(gone)
 
 
@@ -276,17 +277,12 @@ def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
         for row in hidden:
             if row.point in successors:
                 continue
-            by = _remaining_successor(row, successors)
+            by: str | None = row.metadata.get("superseded_by")
+            for _ in successors:  # as many steps as there can be: a chain closed to a ring by something else has no end
+                by = successors.get(by, by) if by else None
+            by = None if by in successors else by
             fields = {"superseded_by": by, "shelf": view.scope.label("superseded" if by else "memory")}
             yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point])
             if by is None and damage(row) is None:  # a turn that is back lends itself to its neighbours again
                 back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
-                yield from rewrite_neighbours(view, places([back]), {row.point: to_item(back)})
-
-
-def _remaining_successor(row: Stored, successors: Mapping[str, str | None]) -> str | None:
-    """The first that stays, in the chain of those that replaced each other."""
-    by: str | None = row.metadata.get("superseded_by")
-    for _ in range(len(successors)):  # a chain that something else closed to a ring has no end
-        by = successors.get(by, by) if by else by
-    return None if by in successors else by
+                yield from rewrite_neighbours(view, places([back]), [to_item(back)])

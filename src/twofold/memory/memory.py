@@ -38,12 +38,10 @@ class Memory(Closeable):
     no operation reaches beyond that. Every method has an async twin with an `a` in front.
     """
 
-    def __init__(self, store: MemoryStore, scope: Scope, kind: Kind) -> None:
+    def __init__(self, store: MemoryStore, scope: Scope) -> None:
         """Not for direct use: `open` and `aopen` build a memory."""
         self._store = store
         self._scope = scope
-        self._kind = kind
-        self._default_type = "fact" if kind == "knowledge" else "note"
 
     def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the flow of an operation on this user's memories, blocking."""
@@ -98,7 +96,7 @@ class Memory(Closeable):
         if not index.awaited_only:
             with closed_on_error(index):
                 index.create_indexes(settings)
-        return cls(MemoryStore(index, config), scope, kind)._as_stored()
+        return cls(MemoryStore(index, config, kind), scope)._as_stored()
 
     @classmethod
     async def aopen(
@@ -124,7 +122,7 @@ class Memory(Closeable):
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
-        return cls(MemoryStore(index, config), scope, kind)._as_stored()
+        return cls(MemoryStore(index, config, kind), scope)._as_stored()
 
     def _as_stored(self) -> Memory:
         """As it was just opened: what this process knows of the user may be from before something else wrote."""
@@ -133,16 +131,15 @@ class Memory(Closeable):
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
         """Another user's view of the same store. Closing one view closes the store for all."""
-        return Memory(self._store, Scope(user, agent, session), self._kind)
+        return Memory(self._store, Scope(user, agent, session))
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
-        return Memory(self._store.with_config(changed(self.config, changes)), self._scope, self._kind)
+        return Memory(self._store.with_config(changed(self.config, changes)), self._scope)
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        store = self._store.sibling(collection, *settle("knowledge", config, None))
-        return Memory(store, self._scope, "knowledge")
+        return Memory(self._store.knowledge(collection, *settle("knowledge", config, None)), self._scope)
 
     @property
     def index(self) -> HybridIndex:
@@ -210,7 +207,7 @@ class Memory(Closeable):
         Returns:
             The id, a string that also says whether it `is_new`, and which memories are `similar`.
         """
-        return self._run(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
+        return self._run(writing.remember, text, given_to("remember", locals()), supersedes)
 
     async def aremember(
         self,
@@ -228,7 +225,7 @@ class Memory(Closeable):
         supersedes: str | Sequence[str] = (),
     ) -> Remembered:
         """`remember` without blocking the event loop."""
-        return await self._arun(writing.remember, text, given_to("remember", locals()), self._default_type, supersedes)
+        return await self._arun(writing.remember, text, given_to("remember", locals()), supersedes)
 
     def remember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
@@ -237,13 +234,13 @@ class Memory(Closeable):
 
         Near-duplicates are not looked for: among many that would take longer than storing them. `similar` finds them.
         """
-        return self._run(writing.remember_many, memories, self._default_type, progress)
+        return self._run(writing.remember_many, memories, progress)
 
     async def aremember_many(
         self, memories: Iterable[str | Mapping[str, Any]], *, progress: ProgressLike = False
     ) -> list[Remembered]:
         """`remember_many` without blocking the event loop."""
-        return await self._arun(writing.remember_many, memories, self._default_type, progress)
+        return await self._arun(writing.remember_many, memories, progress)
 
     def remember_turns(
         self,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from twofold.config import CollectionSettings, SearchConfig
@@ -136,43 +136,33 @@ class Vocabulary:
     def add(self, item: MemoryItem) -> None:
         """A memory was written."""
         for path in self.fields:
-            value = _value_at(item, path)
+            value: Any = vars(item)
+            for part in path.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
             values = value if isinstance(value, (list, tuple)) else [value]
             self.lexicon.add(path, [v for v in values if isinstance(v, (str, int)) and not isinstance(v, bool)])
         self.words.add(searchable_words(item))
 
 
-def _value_at(item: MemoryItem, path: str) -> Any:
-    """What a memory has at the path of a field."""
-    first, *rest = path.split(".")
-    value: Any = getattr(item, first, None)
-    for part in rest:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-class VocabularyKey(NamedTuple):
-    """Whose vocabulary, and what of it."""
-
-    scope: Scope
-    fields: tuple[str, ...]
-    typos: bool
+VocabularyKey: TypeAlias = tuple[Scope, tuple[str, ...], bool]
+"""Whose vocabulary, which fields besides the tags it has, and whether it has the words that typos are compared with."""
 
 
 def read_vocabulary(ready: Ready, key: VocabularyKey, own_rows: int) -> Flow[Vocabulary]:
     """Ask the engine what there is. Of the rows there are, `own_rows` were written by this process."""
-    where = key.scope.where(("memory",))
+    scope, fields, typos = key
+    where = scope.where(("memory",))
     lexicon, words = Lexicon(stemmer(ready)), Words()
-    paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in key.fields)]))
+    paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in fields)]))
     for path in paths:
         values = yield from calls.facet(ready.collection, metadata_key(path), where, MAX_TAGS)
         lexicon.add(path, values)
-    if key.typos:
+    if typos:
         counts = yield from calls.facet(ready.collection, metadata_key("words"), where, MAX_WORDS)
         words.add({str(word): count for word, count in counts.items()})
     memories = yield from calls.count(ready.collection, where)
     everything = yield from calls.count(ready.collection, None)
-    learned = yield from read_learned(ready, key.scope)
+    learned = yield from read_learned(ready, scope)
     return Vocabulary(lexicon, words, memories, everything - own_rows, paths, learned)
 
 
@@ -198,7 +188,7 @@ class SharedState:
         """Each is for some of the users."""
         self.added = 0
         """How many rows this process has added to the collection."""
-        self._deleted = 0
+        self._deleted = 0  # apart, since an engine counts the words of deleted rows for a while
         self._vocabularies: dict[VocabularyKey, Vocabulary] = {}
         self._versions = [0] * LOCKS
         self._guard = Lock()
@@ -224,11 +214,12 @@ class SharedState:
         kept = self._vocabularies.get(key)
         if kept is not None and not (ready.engine.shared and time.monotonic() - kept.read_at > VOCABULARY_SECONDS):
             return kept
-        version = self._versions[_slot(key.scope.user)]
+        slot = _slot(key[0].user)
+        version = self._versions[slot]
         # Taken before anything is read: what is written meanwhile may be counted twice, but is not left out.
         new = yield from read_vocabulary(ready, key, self.added - self._deleted)
         with self._guard:
-            if self._versions[_slot(key.scope.user)] == version:  # else it may lack what was written meanwhile
+            if self._versions[slot] == version:  # else it may lack what was written meanwhile
                 self._vocabularies.pop(key, None)
                 self._vocabularies[key] = new
             while len(self._vocabularies) > MAX_VOCABULARIES:
@@ -239,18 +230,18 @@ class SharedState:
         """Memories of a user are gone or have changed: what is left must be read anew."""
         with self._guard:
             self._versions[_slot(user)] += 1
-            for key in [key for key in self._vocabularies if key.scope.user == user]:
+            for key in [key for key in self._vocabularies if key[0].user == user]:
                 del self._vocabularies[key]
 
-    def add(self, items: Sequence[MemoryItem], new: int) -> None:
-        """Memories of one scope were written, some of them new: the views that can see them know their words."""
-        first = items[0]
+    def add(self, items: Sequence[MemoryItem]) -> None:
+        """New memories of one scope were written: the views that can see them know their words."""
+        user, agent, session = items[0].user, items[0].agent, items[0].session
         with self._guard:
-            self._versions[_slot(first.user)] += 1
-            self.added += new
-            for key, vocabulary in self._vocabularies.items():
-                if key.scope.sees(first.user, first.agent, first.session):
-                    vocabulary.memories += new
+            self._versions[_slot(user)] += 1
+            self.added += len(items)
+            for (scope, _, _), vocabulary in self._vocabularies.items():
+                if scope.user == user and scope.agent in (None, agent) and scope.session in (None, session):
+                    vocabulary.memories += len(items)
                     for item in items:
                         vocabulary.add(item)
 
@@ -286,8 +277,9 @@ _states_guard = Lock()
 class MemoryStore:
     """An open collection of memories, and the settings to recall with."""
 
-    def __init__(self, index: HybridIndex, config: MemoryConfig, beside: MemoryStore | None = None) -> None:
+    def __init__(self, index: HybridIndex, config: MemoryConfig, kind: str, beside: MemoryStore | None = None) -> None:
         self.index = index
+        self.default_type = "fact" if kind == "knowledge" else "note"
         with _states_guard:  # the same for every memory on one client and collection: they write to the same rows
             self.shared = _states.setdefault(index.store, {}).setdefault(index.collection, SharedState())
         self.counter = RecallCounter(index, self.shared.exclusively)
@@ -306,12 +298,12 @@ class MemoryStore:
             auto_index=False,
         )
 
-    def sibling(self, collection: str, config: MemoryConfig, settings: CollectionSettings) -> MemoryStore:
-        """Another collection at the same place; the same one for the same name and settings."""
+    def knowledge(self, collection: str, config: MemoryConfig, settings: CollectionSettings) -> MemoryStore:
+        """A collection of knowledge at the same place; the same one for the same name and settings."""
         for each in self.siblings:
-            if each.index.collection == collection and each.config == config:
+            if (each.index.collection, each.default_type, each.config) == (collection, "fact", config):
                 return each
-        return MemoryStore(self.index.beside(collection, settings=settings), config, self)
+        return MemoryStore(self.index.beside(collection, settings=settings), config, "knowledge", self)
 
     def with_config(self, config: MemoryConfig) -> MemoryStore:
         """The same collection, counter and shared state, recalled with other settings."""
@@ -361,8 +353,7 @@ class View:
 
     def vocabulary(self) -> Flow[Vocabulary]:
         """What the memories of the scope have."""
-        key = VocabularyKey(self.scope, tuple(self.config.fields), self.config.typos)
-        return self.shared.vocabulary(self.ready, key)
+        return self.shared.vocabulary(self.ready, (self.scope, tuple(self.config.fields), self.config.typos))
 
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
@@ -381,10 +372,15 @@ class View:
 
     def require(self, rows: Mapping[str, Stored], identity: str) -> MemoryItem:
         """The memory with this id among rows that were found, or an error that says what to do."""
-        if identity in rows:
-            return readable(rows[identity])
-        advice = "list() and recall() give the ids that exist"
-        raise MemoryNotFound(f"there is no memory {identity!r} of {self.scope}: {advice}")
+        if identity not in rows:
+            advice = "list() and recall() give the ids that exist"
+            raise MemoryNotFound(f"there is no memory {identity!r} of {self.scope}: {advice}")
+        try:
+            return to_item(rows[identity])
+        except ValueError as error:
+            advice = f"forget({identity!r}) removes it, and stats(verify=True) names all that are like it"
+            message = f"memory {identity!r} can't be used: {error}. {advice}"
+            raise MemoryDamaged(message, id=identity, reason=str(error)) from error
 
     def rows(
         self, where: Node, *, only: Sequence[str] | None = None, keep: Callable[[Stored], bool] = lambda row: True
@@ -396,19 +392,6 @@ class View:
             rows += filter(keep, map(from_point, points))
             if offset is None:
                 return rows
-
-
-def readable(stored: Stored) -> MemoryItem:
-    """A row as a memory, or an error that says what is wrong with it."""
-    try:
-        return to_item(stored)
-    except ValueError as error:
-        raise MemoryDamaged(
-            f"memory {stored.point!r} can't be used: {error}. forget({stored.point!r}) removes it, and "
-            "stats(verify=True) names all that are like it",
-            id=stored.point,
-            reason=str(error),
-        ) from error
 
 
 def words_there(view: View, words: Sequence[str]) -> Flow[set[str]]:

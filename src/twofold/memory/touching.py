@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from twofold.documents import iso
 from twofold.engine import calls
@@ -35,60 +35,43 @@ MAX_RETRY_DELAY_SECONDS = 30.0
 _IDS_PER_READ, _IDS_PER_WRITE = 256, 32
 
 
-@dataclass(frozen=True, slots=True)
-class Recalls:
+class Recalls(NamedTuple):
     """How often a memory was recalled since that was last written down, and when the last time was."""
 
-    count: int
+    number: int
     last: datetime
 
 
 class PendingRecalls:
-    """Recalls that are not written down yet, by user and memory."""
+    """Recalls that are not written down yet, by user and memory: each stays here until it is."""
 
     def __init__(self, exclusively: Exclusively) -> None:
         self._exclusively = exclusively
         self._lock = threading.Lock()
         self._pending: dict[str, dict[str, Recalls]] = {}
-        self._writing: set[str] = set()
 
-    def note(self, user: str, recalls: Mapping[str, Recalls]) -> None:
-        """Add recalls of a user's memories to those that are pending."""
+    def note(self, user: str, ids: Iterable[str]) -> None:
+        """Count a recall of each of these memories."""
         with self._lock:
-            own = self._pending.setdefault(user, {}) if recalls else {}
-            for identity, new in recalls.items():
-                before = own.get(identity, Recalls(0, new.last))
-                own[identity] = Recalls(before.count + new.count, max(before.last, new.last))
+            now, own = datetime.now(timezone.utc), self._pending.setdefault(user, {})
+            for identity in ids:
+                own[identity] = Recalls(own[identity].number + 1 if identity in own else 1, now)
 
-    def drop(self, user: str, ids: Iterable[str]) -> None:
-        """These memories are gone: what gets their ids later was not recalled."""
-        gone = set(ids)
+    def settle(self, user: str, done: Mapping[str, float]) -> None:
+        """So many recalls of each memory are written down; infinitely many of what is gone, whoever gets its id."""
         with self._lock:
-            left = {each: recalls for each, recalls in self._pending.pop(user, {}).items() if each not in gone}
-            if left:
-                self._pending[user] = left
-
-    def take(self, user: str) -> dict[str, Recalls]:
-        """What is pending for a user. It is being written from now on, until `settle` says what has become of it."""
-        with self._lock:
-            self._writing.add(user)
-            return self._pending.pop(user, {})
-
-    def settle(self, user: str, left: Mapping[str, Recalls]) -> None:
-        """What was taken has been written, but for what is left: that is pending again."""
-        self.note(user, left)
-        with self._lock:
-            self._writing.discard(user)
+            own = self._pending.pop(user, {})
+            for identity in own.keys() & done.keys():
+                recalls = own.pop(identity)
+                if recalls.number > done[identity]:  # recalled again while that was written
+                    own[identity] = Recalls(recalls.number - int(done[identity]), recalls.last)
+            if own:
+                self._pending[user] = own
 
     def users(self) -> list[str]:
         """Those for whom something is pending, or just being written."""
         with self._lock:
-            return list({*self._pending, *self._writing})
-
-    def any(self) -> bool:
-        """Something has to be written that nobody is writing."""
-        with self._lock:
-            return bool(self._pending)
+            return list(self._pending)
 
     def write(self, searcher: Searcher) -> Flow[None]:
         """Write all that is pending, user by user."""
@@ -96,32 +79,25 @@ class PendingRecalls:
             yield from self._exclusively(user, self._write_user(searcher.ready, user))
 
     def _write_user(self, ready: Ready, user: str) -> Flow[None]:
-        """Write what is pending for a user. What can't be written is pending again; what is gone is left out."""
-        taken = self.take(user)
-        try:
-            for ids in pieces(list(taken), _IDS_PER_READ):
-                yield from _write_some(ready, ids, taken)
-        finally:  # also when a task is called off half way
-            self.settle(user, taken)
-
-
-def _write_some(ready: Ready, ids: Sequence[str], taken: dict[str, Recalls]) -> Flow[None]:
-    rows = yield from calls.retrieve(ready.collection, ids, only=[metadata_key("access_count")])
-    before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
-    alike: dict[int, list[str]] = {}
-    for identity in ids:
-        count = before.get(identity)
-        if type(count) is int and 0 <= count < MAX_EXACT_INTEGER:
-            alike.setdefault(count + taken[identity].count, []).append(identity)
-        else:  # what is gone or damaged can't be counted
-            del taken[identity]
-    for count, same in ((count, piece) for count, ids in alike.items() for piece in pieces(ids, _IDS_PER_WRITE)):
-        # One time for all of them, since they were recalled within seconds: a write for each would slow recalls down.
-        last = max(taken[identity].last for identity in same).replace(microsecond=0)
-        changed = {"access_count": count, "last_accessed": iso(last)}
-        yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
-        for identity in same:  # written: if a later group fails, these must not be counted twice
-            del taken[identity]
+        with self._lock:
+            recalls = dict(self._pending.get(user, {}))
+        for ids in pieces(list(recalls), _IDS_PER_READ):
+            rows = yield from calls.retrieve(ready.collection, ids, only=[metadata_key("access_count")])
+            before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
+            alike: dict[int, list[str]] = {}
+            for identity in ids:
+                count = before.get(identity)
+                if type(count) is int and 0 <= count < MAX_EXACT_INTEGER:
+                    alike.setdefault(count + recalls[identity].number, []).append(identity)
+                else:  # what is gone or damaged can't be counted
+                    self.settle(user, {identity: math.inf})
+            for total, same in ((n, some) for n, every in alike.items() for some in pieces(every, _IDS_PER_WRITE)):
+                # One time for all, since they were recalled within seconds: a write for each would slow recalls down.
+                last = max(recalls[identity].last for identity in same).replace(microsecond=0)
+                changed = {"access_count": total, "last_accessed": iso(last)}
+                yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
+                # Settled at once: if a later group fails, these must not be counted twice.
+                self.settle(user, {identity: recalls[identity].number for identity in same})
 
 
 # --- In the background ---
@@ -144,9 +120,8 @@ class RecallCounter:
 
     def note(self, user: str, ids: Sequence[str]) -> None:
         """Count a recall of these memories; it is written in a moment, in nobody's way."""
-        now = datetime.now(timezone.utc)
         with self._guard:
-            self.pending.note(user, {identity: Recalls(1, now) for identity in ids})
+            self.pending.note(user, ids)
             if self._index.awaited_only:
                 loop = asyncio.get_running_loop()
                 if self._task is None or self._task.done() or self._task.get_loop() is not loop:
@@ -166,21 +141,17 @@ class RecallCounter:
     def close(self) -> None:
         """End what runs in the background, and write what is pending."""
         self._stop_thread()
-        if self.pending.any() and not self._index.closed:
+        if self.pending.users() and not self._index.closed:
             self._index.perform(self.pending.write)
 
     async def aclose(self) -> None:
         """`close` without blocking the event loop."""
-        await self.astop()
-        if self.pending.any() and not self._index.closed:
-            await self._index.aperform(self.pending.write)
-
-    async def astop(self) -> None:
-        """End what runs in the background, once it has written what it is writing."""
         await asyncio.to_thread(self._stop_thread)
         if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
             self._hurry.set()
             await asyncio.wait([self._task])
+        if self.pending.users() and not self._index.closed:
+            await self._index.aperform(self.pending.write)
 
     def _stop_thread(self) -> None:
         self._at_exit.detach()
@@ -195,13 +166,13 @@ class RecallCounter:
             error = _write_now(self._index, self.pending)
             delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS) if error else WRITE_DELAY_SECONDS
             with self._guard:
-                if isinstance(error, IndexClosed) or not self.pending.any():
+                if isinstance(error, IndexClosed) or not self.pending.users():
                     self._thread = None
                     return
 
     async def _write_in_task(self, hurry: asyncio.Event) -> None:
         delay = WRITE_DELAY_SECONDS
-        while self.pending.any() and not hurry.is_set():
+        while self.pending.users() and not hurry.is_set():
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(hurry.wait(), delay)
             try:

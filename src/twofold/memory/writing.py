@@ -22,7 +22,7 @@ from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key, to_point
 from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, InvalidDocument, InvalidQuery
-from twofold.filters import All, AnyOf, Between, HasVector, Not, Present
+from twofold.filters import AnyOf, Between, Either, HasVector, Not, Present
 from twofold.flow import Flow, Renew
 from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, reporting
 from twofold.memory.items import (
@@ -80,19 +80,17 @@ def checked(fields: Mapping[str, Any], position: int | None = None) -> dict[str,
     try:
         given = {name: FIELDS[name].kind.check(value, name) for name, value in given.items()}
     except ValueError as error:
-        if position is None:
-            raise
-        raise InvalidDocument(str(error), position=position) from error
+        raise InvalidDocument(str(error), position=position) from None
     record = next(check([{"text": text or "", "metadata": given.get("metadata", {})}], position or 0))
     if "metadata" in given:
         given["metadata"] = record.metadata
     return given if text is None else {**given, "text": record.text, "content_hash": content_hash(record.text)}
 
 
-def new_item(scope: Scope, given: Mapping[str, Any], default_type: str) -> MemoryItem:
+def new_item(view: View, given: Mapping[str, Any]) -> MemoryItem:
     """A new memory from what was given, and checked; its id is still to be found."""
     created = given.get("created", datetime.now(timezone.utc))
-    fields = {"type": default_type, **asdict(scope), **given, "created": created, "updated": created}
+    fields = {"type": view.store.default_type, **asdict(view.scope), **given, "created": created, "updated": created}
     return MemoryItem(id="", **fields)
 
 
@@ -183,9 +181,8 @@ class Encoded:
     item: MemoryItem
     dense: Vectors | None
     sparse: Sparse | None
-    lent_words: Sparse | None = None
-    """Of a turn, the words that it lends to others: not the speaker's name, which half of all turns carry, nor the
-    date."""
+    lent_words: Sparse | None
+    """Those of the text, which a turn lends to others: not the speaker's name, which half of all turns carry."""
 
     @property
     def order(self) -> int:
@@ -198,39 +195,35 @@ def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
     if view.ready.read_only:
         raise CollectionMismatch(view.ready.read_only)
     texts = [f"{item.speaker}: {item.text}" if item.speaker else item.text for item in items]
-    vectors = yield from encode_dense(view.ready, texts)
-    dense: Sequence[Vectors | None] = vectors or [None] * len(items)
-    sparse = yield from _encode_words(view, items)
-    turns = [item for item in items if item.order is not None]
-    words = (yield from encode_sparse(view.ready, [turn.text for turn in turns])) if turns else []
-    lent = dict(zip((turn.id for turn in turns), words, strict=False))
-    return [Encoded(item, d, s, lent.get(item.id)) for item, d, s in zip(items, dense, sparse, strict=True)]
+    dense: Sequence[Vectors | None] = (yield from encode_dense(view.ready, texts)) or [None] * len(items)
+    words = yield from _encode_words(view, items)
+    return [Encoded(item, meaning, *each) for item, meaning, each in zip(items, dense, words, strict=True)]
 
 
-def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[Sparse | None]]:
-    """The words of memories, field by field, in one call of the encoder."""
+def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[tuple[Sparse | None, Sparse | None]]]:
+    """The words of memories, and those of their texts alone, in one call of the encoder."""
     fields = [_weighted_texts(view, item) for item in items]
     vectors = iter((yield from encode_sparse(view.ready, [text for each in fields for text, _ in each])))
     if view.ready.no_lexical:
-        return [None] * len(items)
-    return [blend([(next(vectors), weight) for _, weight in each]) for each in fields]
+        return [(None, None)] * len(items)
+    words = [[(next(vectors), weight) for _, weight in each] for each in fields]
+    return [(blend(each), each[0][0]) for each in words]
 
 
 def _weighted_texts(view: View, item: MemoryItem) -> list[tuple[str, float]]:
-    """The texts whose words find a memory, and how much the words of each count."""
+    """The texts whose words find a memory, its own first, and how much the words of each count."""
     config = view.config
     own = {"type": item.type, "source": item.source}
     values = [own.get(name, item.metadata.get(name.removeprefix("metadata."))) for name in config.fields]
     named = [str(value) for value in values if isinstance(value, (str, int)) and not isinstance(value, bool)]
     described = [
-        (item.text, 1.0),
         (item.category or "", config.category_weight),
         (" ".join([*item.tags, *named]), config.tags_weight),
         (item.speaker or "", 1.0),
     ]
     if item.order is not None and item.created is not None:  # the day of a turn as people name it: "in May" finds it
         described.append((f"{item.created.day} {_MONTHS[item.created.month - 1]} {item.created.year}", 1.0))
-    return [(text, weight) for text, weight in described if text.strip() and weight]
+    return [(item.text, 1.0), *((text, weight) for text, weight in described if text.strip() and weight)]
 
 
 # --- Find what is there, and write ---
@@ -250,16 +243,12 @@ def _free_ids(view: View, hashes: Sequence[str]) -> Flow[dict[str, str]]:
 
     It may be taken by a memory that once had this text and has been updated since: then the next one is used.
     """
-    scope, collection = view.scope, view.ready.collection
-    wanted = {h: [scope.identity("memory", [h, n]) for n in range(_SPARE_IDS)] for h in hashes}
-    rows = (yield from calls.retrieve(collection, [ids[0] for ids in wanted.values()])) if wanted else []
+    numbers = (*range(_SPARE_IDS), datetime.now(timezone.utc).isoformat())
+    wanted = {each: [view.scope.identity("memory", [each, number]) for number in numbers] for each in hashes}
+    every = [identity for ids in wanted.values() for identity in ids]
+    rows = (yield from calls.retrieve(view.ready.collection, every, only=())) if every else []
     taken = {str(row.id) for row in rows}
-    for text_hash, ids in wanted.items():
-        if ids[0] in taken:
-            occupied = {str(row.id) for row in (yield from calls.retrieve(collection, ids))}
-            free = [identity for identity in ids if identity not in occupied]
-            wanted[text_hash] = free or [scope.identity("memory", [text_hash, datetime.now(timezone.utc).isoformat()])]
-    return {text_hash: ids[0] for text_hash, ids in wanted.items()}
+    return {each: next(identity for identity in ids if identity not in taken) for each, ids in wanted.items()}
 
 
 def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> Flow[None]:
@@ -325,9 +314,7 @@ def places(rows: Iterable[Stored]) -> list[TurnPlace]:
     return standing
 
 
-def rewrite_neighbours(
-    view: View, at: Sequence[TurnPlace], changed: Mapping[str, MemoryItem] | None = None
-) -> Flow[None]:
+def rewrite_neighbours(view: View, at: Sequence[TurnPlace], changed: Sequence[MemoryItem] = ()) -> Flow[None]:
     """The turns that stand there have changed, or are about to go: their neighbours hold a part of them.
 
     So the neighbours are written anew, with what has changed and without what goes.
@@ -338,8 +325,7 @@ def rewrite_neighbours(
         first, last = run[0], run[-1]
         near = yield from turns_between(view, first.conversation, first.order - 2 * REACH, last.order + 2 * REACH)
         here = {place.id for place in run}
-        stay = [turn for turn in near if turn.id not in ids]
-        stay += [turn for turn in (changed or {}).values() if turn.id in here]
+        stay = [turn for turn in near if turn.id not in ids] + [turn for turn in changed if turn.id in here]
         turns = in_context((yield from encode(view, sorted(stay, key=_turn_order))))
         reached = {place.order + away for place in run for away in range(-REACH, REACH + 1)}
         yield from put(view, [each for each in turns if each.item.order in reached])
@@ -384,15 +370,13 @@ def _turn_order(turn: MemoryItem) -> tuple[int, str]:
 # --- `remember`: one memory, or many ---
 
 
-def remember(
-    view: View, text: object, fields: Mapping[str, Any], default_type: str, supersedes: str | Sequence[str]
-) -> Flow[Remembered]:
+def remember(view: View, text: object, fields: Mapping[str, Any], supersedes: str | Sequence[str]) -> Flow[Remembered]:
     """Store one memory, and say which others are nearly the same."""
     given, replaced = checked({"text": text, **fields}), check_ids(supersedes)
     old = yield from view.find(replaced, MEMORIES)
     for identity in replaced:
         view.require(old, identity)
-    encoded = yield from encode(view, [new_item(view.scope, given, default_type)])
+    encoded = yield from encode(view, [new_item(view, given)])
     near = yield from _similar(view, encoded[0])
     item, is_new = yield from view.exclusively(_store_and_supersede(view, given, encoded, list(old.values())))
     if replaced:
@@ -418,18 +402,17 @@ def _store_and_supersede(
     view: View, given: Mapping[str, Any], encoded: Sequence[Encoded], old: Sequence[Stored]
 ) -> Flow[tuple[MemoryItem, bool]]:
     """Write one memory, and hide those that it replaces: it is stored first, so that nothing is lost half way."""
-    stored = yield from _store(view, [given], encoded)
-    item = stored[0][0]
+    ((item, is_new),) = yield from _store(view, [given], encoded)
     others = [row for row in old if row.point != item.id]
     if others:
         yield from rewrite_neighbours(view, places(others))
         fields = {"superseded_by": item.id, "shelf": view.scope.label("superseded")}
         yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point for row in others])
-    return stored[0]
+    return item, is_new
 
 
 def remember_many(
-    view: View, memories: Iterable[str | Mapping[str, Any]], default_type: str, progress: ProgressLike
+    view: View, memories: Iterable[str | Mapping[str, Any]], progress: ProgressLike
 ) -> Flow[list[Remembered]]:
     """Store many memories, a batch at a time. A list is checked whole before anything is written."""
     if isinstance(memories, (str, bytes, Mapping)):
@@ -440,7 +423,7 @@ def remember_many(
     with reporting(memories, progress) as advance:
         while batch := list(islice(given, BATCH_SIZE)):
             yield Renew()
-            encoded = yield from encode(view, [new_item(view.scope, fields, default_type) for fields in batch])
+            encoded = yield from encode(view, [new_item(view, fields) for fields in batch])
             stored = yield from view.exclusively(_store(view, batch, encoded))
             done += [Remembered(item.id, is_new=is_new) for item, is_new in stored]
             advance(len(batch))
@@ -472,14 +455,14 @@ def _store(
     merged = {text for text, new in zip(texts, is_new, strict=True) if not new}
     # A refreshed memory has the tags of before and of now, so its words are encoded anew.
     words = yield from _encode_words(view, [final[text].item for text in merged])
-    for text, sparse in zip(merged, words, strict=True):
+    for text, (sparse, _) in zip(merged, words, strict=True):
         final[text] = replace(final[text], sparse=sparse)
     yield from put(view, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
         view.shared.count(added=len(ids))
         view.shared.forget_vocabulary(view.scope.user)
     else:
-        view.shared.add([each.item for each in final.values()], len(ids))
+        view.shared.add([each.item for each in final.values()])
     return [(final[text].item, new) for text, new in zip(texts, is_new, strict=True)]
 
 
@@ -509,11 +492,18 @@ def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flo
         identity = _turn_id(view.scope, turn, order)
         is_new = identity not in known and identity not in new
         if is_new:
-            new[identity] = replace(_turn_item(view.scope, turn, fields), id=identity, order=order)
+            new[identity] = replace(_turn_item(view, turn, fields), id=identity, order=order)
         remembered.append(Remembered(identity, is_new=is_new))
     if new:
-        yield from _store_turns(view, before, list(new.values()), start)
-        view.shared.add(list(new.values()), len(new))
+        encoded: list[Encoded] = []
+        for batch in pieces([*before, *new.values()], BATCH_SIZE):
+            yield Renew()
+            encoded += yield from encode(view, batch)
+        # The last ones that are there are written again: now they have neighbours after them.
+        for some in pieces([each for each in in_context(encoded) if each.order >= start - REACH], BATCH_SIZE):
+            yield Renew()
+            yield from put(view, some)
+        view.shared.add(list(new.values()))
     return remembered
 
 
@@ -534,22 +524,12 @@ def _turn_id(scope: Scope, turn: Turn, order: int) -> str:
     return scope.identity("turn", [turn.speaker, turn.text, when])
 
 
-def _turn_item(scope: Scope, turn: Turn, fields: Mapping[str, Any]) -> MemoryItem:
+def _turn_item(view: View, turn: Turn, fields: Mapping[str, Any]) -> MemoryItem:
     """A turn as a memory. Where nobody said who says so, what a model or a tool answered isn't the user's word."""
     trust = _TRUST_BY_ROLE.get((turn.role or turn.speaker or "").strip().lower(), "user")
-    given = {"text": turn.text, "content_hash": content_hash(turn.text), "speaker": turn.speaker, "trust": trust}
-    return new_item(scope, {**given, **fields, **({"created": turn.time} if turn.time else {})}, "turn")
-
-
-def _store_turns(view: View, before: Sequence[MemoryItem], items: Sequence[MemoryItem], start: int) -> Flow[None]:
-    """Write turns. The last ones that are there are written again: now they have neighbours after them."""
-    encoded: list[Encoded] = []
-    for batch in pieces([*before, *items], BATCH_SIZE):
-        yield Renew()
-        encoded += yield from encode(view, batch)
-    for some in pieces([each for each in in_context(encoded) if each.order >= start - REACH], BATCH_SIZE):
-        yield Renew()
-        yield from put(view, some)
+    said = {"text": turn.text, "content_hash": content_hash(turn.text), "speaker": turn.speaker}
+    when = {"created": turn.time} if turn.time else {}
+    return new_item(view, {"type": "turn", "trust": trust, **said, **fields, **when})
 
 
 # --- `update` ---
@@ -579,7 +559,7 @@ def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[Memory
             )
     standing = places(rows.values())
     if standing:
-        yield from rewrite_neighbours(view, standing, {item.id: item})
+        yield from rewrite_neighbours(view, standing, [item])
     else:
         yield from put(view, (yield from encode(view, [item])))
     return item
@@ -600,13 +580,10 @@ def backfill(view: View) -> Flow[int]:
 
 def _lacking_vectors(view: View) -> Flow[list[str]]:
     """The rows without a vector that the collection has room for."""
-    own = view.scope.where(TEXTS)
-    lacking: dict[str, None] = {}
-    for name, missing in ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical)):
-        if missing is None:
-            rows = yield from view.rows(All((own, Not(HasVector(name)))), only=[])
-            lacking |= dict.fromkeys(row.point for row in rows)
-    return list(lacking)
+    legs = ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical))
+    lacking = Either(tuple(Not(HasVector(name)) for name, missing in legs if missing is None))
+    rows = yield from view.rows(view.scope.where(TEXTS, lacking), only=[])
+    return [row.point for row in rows]
 
 
 def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
@@ -614,8 +591,7 @@ def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
     rows = yield from view.find(ids, TEXTS)
     items = {item.id: item for item in read_rows(rows.values())[0]}
     standing = places(row for identity, row in rows.items() if identity in items)
-    turns = {place.id: items.pop(place.id) for place in standing}
-    yield from rewrite_neighbours(view, standing, turns)
+    yield from rewrite_neighbours(view, standing, [items.pop(place.id) for place in standing])
     encoded = yield from encode(view, list(items.values()))
     logs = {row.point for row in rows.values() if row.metadata["shelf"] == view.scope.label("log")}
     yield from put(view, [each for each in encoded if each.item.id in logs], "log")
