@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         as_data as as_data,
     )
     from twofold.ranking.fusion import Fusion as Fusion
-    from twofold.ranking.tuning import Calibration as Calibration, Pair as Pair, Tuning as Tuning
+    from twofold.ranking.calibration import Calibration as Calibration
+    from twofold.ranking.tuning import Pair as Pair, Tuning as Tuning
     from twofold.results import (
         Explanation as Explanation,
         Hit as Hit,
@@ -74,7 +75,8 @@ _HOMES = {
     "memory": "Learned Memory MemoryConfig MemoryHit MemoryItem MemoryPage MemoryResult MemoryStats Remembered Similar "
     "Turn as_data",
     "ranking.fusion": "Fusion",
-    "ranking.tuning": "Calibration Pair Tuning",
+    "ranking.calibration": "Calibration",
+    "ranking.tuning": "Pair Tuning",
     "results": "Explanation Hit IndexInfo Problem SearchResult",
 }
 _HOME_OF = {name: f"twofold.{module}" for module, names in _HOMES.items() for name in names.split()}

@@ -67,8 +67,6 @@ class DenseEncoder:
     """The model can be loaded again by its name alone."""
     languages: frozenset[str] | None = None
     """The languages that the model knows; None where nobody said, which counts as all."""
-    background: float | None = None
-    """The cosine that texts have which have nothing to do with each other; None where nobody measured it."""
 
 
 class SparseEncoder(Protocol):

@@ -92,7 +92,6 @@ def bundled_dense() -> DenseEncoder:
         dim=BUNDLED_DIM,
         by_name=True,
         languages=frozenset({"english"}),
-        background=0.2,
         embed_documents=_embed_bundled,
         embed_query=lambda text: _embed_bundled([text])[0],
     )

@@ -28,7 +28,7 @@ from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, 
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
-_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, at_hand=True)
+_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 

@@ -170,9 +170,6 @@ class RequestBuilder:
 def _fusion(how: ex.EngineFusion | NewestFirst, parts: Parts) -> Any:
     if isinstance(how, ex.Formula):
         return to_formula(how, parts)
-    if isinstance(how, ex.RrfFusion):
-        # The engine computes 1 / (rank + k - 1); its weighted form is another function than Σ w / (k + rank).
-        return parts.rrf(how.k + 1)
     return parts.dbsf() if isinstance(how, ex.DbsfFusion) else parts.newest_first(metadata_key(how.field))
 
 
@@ -226,9 +223,10 @@ def _expression(value: ex.Expression, parts: Parts, defaults: dict[str, Any]) ->
         return parts.exp_decay(
             parts.date_key(metadata_key(value.field)), parts.date(value.now), value.half_life_seconds
         )
-    if isinstance(value, ex.Ramp):
-        # Older servers have no max, and x + |x| reads x twice. It falls again beyond 1, where x doesn't come.
-        return parts.lin_decay(_expression(value.of, parts, defaults), parts.constant(1.0), (1 - value.zero) / 2)
+    if isinstance(value, ex.Clipped):
+        # Older servers have no max. It falls again beyond 1, where what was checked before it was stored is not. The
+        # nodes of a cluster pass a decay on to each other only where its slope is 1 at the most.
+        return parts.lin_decay(_expression(value.of, parts, defaults), parts.constant(1.0), 0.5)
     if isinstance(value, ex.Quotient):
         return parts.quotient(_expression(value.left, parts, defaults), _expression(value.right, parts, defaults))
     if isinstance(value, ex.Absolute):

@@ -23,8 +23,9 @@ from twofold.index.opening import Wish, prepare
 from twofold.index.queries import FilterLike, check_query
 from twofold.index.searching import Searcher, search_diverse
 from twofold.index.writing import ProgressLike, reporting
+from twofold.ranking.calibration import Calibration
 from twofold.ranking.fusion import FusionLike
-from twofold.ranking.tuning import Calibration, PairLike, Tuning, as_pairs
+from twofold.ranking.tuning import PairLike, Tuning, as_pairs
 from twofold.results import IndexInfo, SearchResult
 
 if TYPE_CHECKING:
@@ -545,10 +546,10 @@ class HybridIndex(Closeable):
             return await self.aperform(lambda s: tuning.tune(s, self._config, known, advance))
 
     def calibrate(self) -> Calibration:
-        """See from the stored texts alone how far meaning can be trusted here, and keep that in the collection.
+        """See from the collection itself what scores mean in it, whatever its model.
 
-        For a model that Twofold doesn't know this finds the cosine of unrelated texts, with which scores mean the same
-        from query to query. And where the model can't tell these texts apart, words count more. `untune` undoes it.
+        Searches do that by themselves, at first and whenever a tenth of the collection has changed. This does it now,
+        and tells what was seen: how near unrelated questions and texts are, and where an answer begins.
         """
         return self.perform(tuning.calibrate_collection)
 
@@ -557,7 +558,7 @@ class HybridIndex(Closeable):
         return await self.aperform(tuning.calibrate_collection)
 
     def untune(self) -> bool:
-        """Forget what `tune` and `calibrate` found. False if there is nothing to forget."""
+        """Forget what `tune` found. False if there is nothing to forget."""
         return self.perform(tuning.untune)
 
     async def auntune(self) -> bool:

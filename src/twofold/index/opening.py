@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from twofold.config import CollectionSettings
@@ -134,17 +133,6 @@ class Ready:
     """Words count by how rare they are, and the engine can take that from a part of the collection."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
-
-    @cached_property
-    def has_bundled_model(self) -> bool:
-        """The model for meaning is the one that comes with Twofold, for which thresholds were measured."""
-        return self.dense.name == BUNDLED
-
-    @cached_property
-    def language_known(self) -> bool:
-        """The dense model knows the language that the lexical leg was set to."""
-        known = self.dense.languages
-        return known is None or self.sparse.settings.get("language", "english") in known
 
 
 def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
@@ -307,7 +295,7 @@ def _check(
         schema=schema,
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
-        sampler=Sampler(collection, dense.languages),
+        sampler=Sampler(),
         corpus_idf=schema.idf and engine.corpus_idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",

@@ -58,6 +58,8 @@ class Query:
     """Metadata fields that a hit doesn't need."""
     idf_corpus: Node | None = None
     """The documents whose words decide how rare a word is; None for the whole collection."""
+    part: Node | None = None
+    """The part of the collection that ranks as if it were one of its own; None for all of it."""
     words_of: Callable[[Any], str] | None = None
     """The text whose words find a stored document; None for its own text."""
     reranker: Reranker | None = None
@@ -107,7 +109,7 @@ def check_query(
     node = as_node(where)
     corpus = None if node is None or whole_corpus else _named_part(node)
     ranker = Ranker(fusion, config.min_score)
-    return Query(text, k, offset, node, ranker, config, explain, vector=vector, idf_corpus=corpus)
+    return Query(text, k, offset, node, ranker, config, explain, vector=vector, idf_corpus=corpus, part=corpus)
 
 
 def check_text(query: object) -> str:

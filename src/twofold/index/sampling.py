@@ -1,51 +1,43 @@
-"""What a collection is made of, as far as its default fusion depends on it.
+"""Looking at some of what is stored, so that scores mean something there: see `ranking/calibration.py`.
 
-Code or prose, in which language, and how near to each other texts are that have nothing to do with each other.
+Some texts with their vectors, and what two dozen unrelated questions find. It costs a few milliseconds at the first
+search of a collection, or of a user's part of it, and again when a tenth of it has changed.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from twofold.encoders.base import DenseEncoder, check_dense
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, TEXT_KEY, Point
+from twofold.engine.layout import DENSE, TEXT_KEY, ScoredPoint
+from twofold.engine.requests import VectorQuery
 from twofold.filters import Node
-from twofold.flow import Flow
-from twofold.text import looks_like_code
+from twofold.flow import Flow, Work
+from twofold.ranking.calibration import Calibration, Probe, calibrate, unit, unrelated_questions
+
+if TYPE_CHECKING:
+    from twofold.index.opening import Ready
 
 _SAMPLED_TEXTS = 200
-_SAMPLED_VECTORS, _VECTORS_NEEDED = 100, 30
-_GREATEST_BACKGROUND = 0.95
-# Shares are drawn towards 0 as if there were so many texts more that are neither: one or two texts say nothing.
+_PROBED_HITS = 20
+# The share is drawn towards 0 as if there were so many texts more in a known language: one or two say nothing.
 _DOUBTFUL_TEXTS = 5
 _SHORT_TEXT_WEIGHT = 0.25
-_LOOK_AGAIN_SECONDS = 60.0
+_LOOK_AGAIN_SECONDS = 600.0
 _OUTDATED_SHARE = 0.1
-_REMEMBERED_SAMPLES = 256
-_CODE = "code"
+_REMEMBERED_PARTS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Makeup:
-    """What some texts are, in tenths."""
-
-    code: float = 0.0
-    """The share that is code."""
-    unknown_language: float = 0.0
-    """The share of prose in languages that the dense model doesn't know. Texts too short to tell most likely aren't."""
-
-
-class _Sample(NamedTuple):
-    value: Any
-    rows: int
+class _Seen(NamedTuple):
+    calibration: Calibration
     changes: int
     valid_until: float
 
@@ -53,67 +45,104 @@ class _Sample(NamedTuple):
 class Sampler:
     """Looks at some of what is stored: the same texts whoever asks, so that everybody ranks alike."""
 
-    def __init__(self, collection: str, languages: Collection[str] | None) -> None:
-        """`languages` are those that the dense model knows; None if nobody told."""
-        self._collection = collection
-        self._languages = languages
+    def __init__(self) -> None:
         self._changes = 0
-        self._samples: dict[Node | str | None, _Sample] = {}
+        self._seen: dict[Node | None, _Seen] = {}
 
     def changed(self, texts: int) -> None:
         """So many have been written or deleted."""
         self._changes += texts
 
-    def makeup(self, within: Node | None = None) -> Flow[Makeup]:
-        """What the collection, or the part of it that a filter selects, is made of."""
-        made_of = partial(_makeup, languages=self._languages)
-        return self._sample(within, made_of, _OUTDATED_SHARE, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,))
-
-    def background(self) -> Flow[float | None]:
-        """The mean cosine of the texts here, for a model that nobody has measured; None if there are too few."""
-        return self._sample(DENSE, _mean_cosine, 0.0, limit=_SAMPLED_VECTORS, only=(), vectors=(DENSE,))
-
-    def _sample(
-        self, what: Node | str | None, read: Callable[[Sequence[Point]], Any], outdated: float, **wanted: Any
-    ) -> Flow[Any]:
+    def calibration(self, ready: Ready, part: Node | None, *, anew: bool = False) -> Flow[Calibration]:
         """What was seen last, unless enough was written here since to matter, or others had time to."""
-        last, changes = self._samples.get(what), self._changes
-        if last is not None and changes - last.changes <= outdated * last.rows and time.monotonic() < last.valid_until:
-            return last.value
-        rows, _ = yield from calls.scroll(self._collection, None if isinstance(what, str) else what, **wanted)
-        if len(self._samples) >= _REMEMBERED_SAMPLES:
-            self._samples.clear()
-        seen = _Sample(read(rows), len(rows), changes, time.monotonic() + _LOOK_AGAIN_SECONDS)
-        self._samples[what] = seen
-        return seen.value
+        last, changes = self._seen.get(part), self._changes
+        fresh = last is not None and not anew and time.monotonic() < last.valid_until
+        if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
+            return last.calibration
+        seen = yield from _look(ready, part)
+        if len(self._seen) >= _REMEMBERED_PARTS:
+            self._seen.clear()
+        self._seen[part] = _Seen(seen, changes, time.monotonic() + _LOOK_AGAIN_SECONDS)
+        return seen
 
 
-def _mean_cosine(points: Sequence[Point]) -> float | None:
-    """Of all pairs, to the nearest hundredth; None for too few vectors."""
-    named = [point.vector.get(DENSE) for point in points if isinstance(point.vector, dict)]
-    vectors = [vector for vector in named if vector is not None]
-    if len(vectors) < _VECTORS_NEEDED:
-        return None
-    rows = np.asarray(vectors, dtype=np.float64)
-    units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    together = float(np.square(units.sum(axis=0)).sum())  # n ones and every pair twice
-    return round(min((together - len(rows)) / (len(rows) * (len(rows) - 1)), _GREATEST_BACKGROUND), 2)
+def _look(ready: Ready, part: Node | None) -> Flow[Calibration]:
+    rows, more = yield from calls.scroll(
+        ready.collection, part, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,), vectors=() if ready.no_dense else (DENSE,)
+    )
+    total = len(rows) if more is None else (yield from calls.count(ready.collection, part))
+    stored = [(row.payload or {}).get(TEXT_KEY) for row in rows]
+    texts = [text for text in stored if isinstance(text, str) and text.strip()]
+    language, unknown = _languages(texts, ready.dense.languages, ready.sparse.settings.get("language", "english"))
+    vectors = [row.vector[DENSE] for row in rows if isinstance(row.vector, dict) and row.vector.get(DENSE) is not None]
+    probes = (yield from _ask(ready, part, unrelated_questions(language))) if texts else []
+    return calibrate(
+        np.array([unit(vector) for vector in vectors]) if vectors else None,
+        probes,
+        texts=len(rows),
+        total=total,
+        words_per_text=sum(len(text.split()) for text in texts) / max(len(texts), 1),
+        unknown_language=unknown,
+    )
 
 
-def _makeup(points: Sequence[Point], languages: Collection[str] | None) -> Makeup:
-    """What texts are made of, for a model that knows these languages."""
-    texts = [(point.payload or {}).get(TEXT_KEY) for point in points]
-    kinds = Counter(_kind(text) for text in texts if isinstance(text, str) and text.strip())
-    code = kinds[_CODE] / (kinds.total() + _DOUBTFUL_TEXTS)
-    if languages is None:
-        return Makeup(round(code, 1))
-    told = {kind: count for kind, count in kinds.items() if kind not in (None, _CODE)}
-    unknown = sum(count for kind, count in told.items() if kind not in languages)
-    prose = sum(told.values()) + _SHORT_TEXT_WEIGHT * kinds[None] + _DOUBTFUL_TEXTS
-    return Makeup(round(code, 1), round(unknown / prose, 1))
+def _ask(ready: Ready, part: Node | None, questions: Sequence[str]) -> Flow[list[Probe]]:
+    """What each question finds by meaning and by words, in one batch."""
+    vectors: Sequence[Any] = [None] * len(questions)
+    if not ready.no_dense:
+        try:
+            vectors = yield Work(lambda: _embedded(ready.dense, ready.dim, tuple(questions)))
+        except Exception:  # a model that fails is reported by the search itself, which goes on by words
+            return []
+    words = [] if ready.no_lexical else (yield Work(lambda: [ready.sparse.embed_query(each) for each in questions]))
+    requests: list[VectorQuery] = []
+    for place in range(len(questions)):
+        if vectors[place] is not None:
+            requests.append(VectorQuery(vectors[place], _PROBED_HITS, part))
+        if words and words[place].indices:
+            corpus = part if ready.corpus_idf else None
+            requests.append(VectorQuery(words[place], _PROBED_HITS, part, idf_corpus=corpus))
+    answers = iter((yield from calls.query(ready.collection, requests)) if requests else ())
+    probes = []
+    for place in range(len(questions)):
+        near = next(answers) if vectors[place] is not None else ()
+        worded = next(answers) if words and words[place].indices else ()
+        probes.append(_probe(vectors[place], near, worded, words[place].terms if words else 1))
+    return probes
 
 
-@lru_cache(maxsize=4096)
-def _kind(text: str) -> str | None:
-    """Code, a language, or None where that can't be told."""
-    return _CODE if looks_like_code(text) else language_of(text)
+def _probe(vector: Any, near: Iterable[ScoredPoint], worded: Iterable[ScoredPoint], terms: int) -> Probe:
+    cosines = {point.id: point.score for point in near}
+    lexical = {point.id: point.score for point in worded}
+    found = sorted({*cosines, *lexical}, key=str)
+    return Probe(
+        vector,
+        np.array([cosines.get(each, np.nan) for each in found], dtype=np.float64),
+        np.array([lexical.get(each, 0.0) for each in found], dtype=np.float64),
+        terms,
+    )
+
+
+@lru_cache(maxsize=32)
+def _embedded(encoder: DenseEncoder, dim: int, questions: tuple[str, ...]) -> Any:
+    return check_dense(np.asarray([encoder.embed_query(each) for each in questions]), len(questions), dim, encoder.name)
+
+
+def _languages(texts: Sequence[str], known: Collection[str] | None, configured: str) -> tuple[str, float]:
+    """The language of most texts, and the share of texts in languages that the dense model doesn't know.
+
+    Texts too short to tell most likely are in one that it knows.
+    """
+    counts = Counter(_language(text) for text in texts)
+    told = {language: count for language, count in counts.items() if language is not None}
+    most = max(sorted(told), key=lambda language: told[language], default=configured)
+    if known is None:
+        return most, 0.0
+    if configured not in known:
+        return most, 1.0
+    unknown = sum(count for language, count in told.items() if language not in known)
+    prose = sum(told.values()) + _SHORT_TEXT_WEIGHT * counts[None] + _DOUBTFUL_TEXTS
+    return most, round(unknown / prose, 1)
+
+
+_language = lru_cache(maxsize=4096)(language_of)

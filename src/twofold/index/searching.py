@@ -1,4 +1,4 @@
-"""One search, step by step: fit the fusion, encode, ask the engine, rank, floor, screen, rerank, explain.
+"""One search, step by step: encode, fit the fusion, ask the engine, rank, admit, screen, rerank, explain.
 
 `Searcher.search` is the flow, read from the top; what it calls stands below it in the order in which it is called. How
 candidates are ranked is the query's `Ranker` (see `ranking/ranker.py`). At the end, searching for hits that differ from
@@ -17,18 +17,18 @@ import numpy.typing as npt
 
 from twofold.documents import point_id
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, ScoredPoint, Stored, from_point
+from twofold.engine.layout import ScoredPoint, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
-from twofold.filters import All, Either, HasPoint, Node, TextContains
+from twofold.filters import All, Either, TextContains
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.queries import EncodedLeg, Query, QueryEncoder, check_vector
-from twofold.ranking.fusion import Auto, Circumstances, Leg, LegName, Strategy, is_number, join_legs, settle
-from twofold.ranking.ranker import Candidate, EngineFusion, Floor, Place, Ranker
-from twofold.ranking.tuning import Calibration, restore
+from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, is_number, join_legs, settle
+from twofold.ranking.ranker import Candidate, EngineFusion, Ranker
+from twofold.ranking.tuning import restore
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
-from twofold.text import clean_query, has_code, plain_matches, words
+from twofold.text import clean_query, plain_matches, words
 
 log = logging.getLogger("twofold")
 
@@ -60,10 +60,6 @@ class _Plan:
     legs: Sequence[EncodedLeg]
     native: EngineFusion | None
     """How the engine fuses; None if we do."""
-    needs_cosine: Floor | None
-    """A floor that gives a second chance by cosine, where the answers themselves don't tell cosines."""
-    brings_vectors: bool
-    """They are computed here, from vectors that come with the hits; otherwise the engine is asked for them."""
 
 
 class Searcher:
@@ -78,9 +74,7 @@ class Searcher:
         """The collection's settings have changed."""
         self.ready = ready
         record = ready.schema.record or {}
-        tuned, calibrated = record.get("tuned"), record.get("calibrated")
-        self.tuned: Strategy | None = restore(tuned) if tuned else None
-        self.calibration = Calibration.from_payload(calibrated) if calibrated else None
+        self.tuned: Strategy | None = restore(record["tuned"]) if record.get("tuned") else None
 
     def search(self, query: Query) -> Flow[Outcome]:
         """Answer a query."""
@@ -90,13 +84,12 @@ class Searcher:
         if (not text and query.vector is None) or query.k == 0:
             return Outcome(SearchResult((), "hybrid", query=query.text))
         reasons = [note] if note else []
-        fusion = yield from self.fit(query.ranker.fusion, text)
-        ranker = query.ranker.fitted(fusion)
+        fusion = self.tuned if self.tuned is not None and query.ranker.fusion == Auto() else query.ranker.fusion
         legs = yield from self.encoder.encode(text, fusion, query, reasons)
         names = list(dict.fromkeys(leg.name for leg in legs))
         mode: Mode = "hybrid" if len(names) == 2 else _MODES[names[0]] if names else "text"
-        if len(names) == 1:
-            ranker = ranker.on_one_leg(names[0])
+        fitted = fusion if len(names) != 1 else fusion.with_alpha(1.0 if names[0] == "dense" else 0.0)
+        ranker = query.ranker.fitted((yield from self.fit(fitted, legs, query)))
         yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         candidates, brought = (yield from self._candidates(query, ranker, legs)) if legs else ([], [])
         words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
@@ -104,11 +97,10 @@ class Searcher:
             candidates = yield from self._match_text(text, query)
             mode = "text"
             reasons.append("neither leg found anything, so the query's words were matched in the text")
-        floor = ranker.floor(mode)
-        shown, problems = _shown(candidates, floor, ranker, query.need)
+        shown, problems = _shown(candidates, ranker, names, query.need)
         if problems and len(shown) < query.need and legs:  # their places go to those that come next
             candidates, brought = yield from self._candidates(query, ranker, legs, spare=query.config.depth)
-            shown, problems = _shown(candidates, floor, ranker, query.need)
+            shown, problems = _shown(candidates, ranker, names, query.need)
         if (reranker := query.reranker) is not None:
             best = shown
             shown = yield Work(lambda: list(reranker.rerank(text, best)))
@@ -123,30 +115,13 @@ class Searcher:
 
     # --- the fusion for this collection and query ----------------------------------------------
 
-    def fit(self, fusion: Strategy, text: str) -> Flow[Strategy]:
-        """The fusion for this collection and query: what was tuned for it goes before the default."""
-        if self.tuned is not None and fusion == Auto():
-            fusion = self.tuned
-        if not isinstance(fusion, Auto):
+    def fit(self, fusion: Strategy, legs: Sequence[EncodedLeg], query: Query) -> Flow[Strategy]:
+        """The default fusion on the scales that meaning and words have for this question in this part."""
+        if not isinstance(fusion, Auto) or not legs:
             return fusion
-        circumstances = yield from self.circumstances(text, weights_given=fusion.chosen)
-        return fusion.fitted(circumstances)
-
-    def circumstances(
-        self, text: str, within: Node | None = None, *, weights_given: bool = False
-    ) -> Flow[Circumstances]:
-        """What the default fusion depends on, for a query with this text to the collection or to a part of it."""
-        ready, calibration = self.ready, self.calibration
-        background = ready.dense.background  # of unrelated texts: measured for the model, calibrated, or seen here
-        if background is None and not ready.no_dense:
-            background = calibration.background if calibration else (yield from ready.sampler.background())
-        if weights_given:
-            return Circumstances(background=background)
-        makeup = yield from ready.sampler.makeup(within)
-        unknown = makeup.unknown_language
-        if not ready.language_known or (calibration and calibration.leans_on_words(ready.dense.background)):
-            unknown = 1.0
-        return Circumstances(unknown, background, makeup.code, makeup.code > 0 and has_code(text))
+        calibration = yield from self.ready.sampler.calibration(self.ready, query.part)
+        vector = next((leg.vector for leg in legs if isinstance(leg.vector, np.ndarray)), None)
+        return calibration.fit(fusion, vector, query.config.depth)
 
     # --- asking the engine ---------------------------------------------------------------------
 
@@ -157,9 +132,7 @@ class Searcher:
         names = tuple(leg.name for leg in legs)
         terms = next((leg.terms for leg in legs if leg.name == "lexical"), 1)
         native = ranker.native(names, terms) if query.config.native and len(set(names)) == 2 else None
-        floor = ranker.floor("hybrid") if native is not None and not query.explain else None
-        needs_cosine = floor if floor is not None and floor.cosine is not None else None
-        plan = _Plan(query, ranker, legs, native, needs_cosine, bool(needs_cosine) and not self.ready.engine.at_hand)
+        plan = _Plan(query, ranker, legs, native)
         try:
             return (yield from self._ask(plan, spare))
         except EngineUnavailable:
@@ -168,7 +141,7 @@ class Searcher:
             if native is None or not ranker.reads_payload:
                 raise
             # On some engines one row with a text where a signal wants a number fails the whole formula.
-            return (yield from self._ask(replace(plan, native=None, needs_cosine=None, brings_vectors=False), spare))
+            return (yield from self._ask(replace(plan, native=None), spare))
 
     def _ask(self, plan: _Plan, spare: int) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
         """One batch for all depths: the configured one, then deeper ones until the page is covered.
@@ -194,15 +167,12 @@ class Searcher:
             if len(candidates) != wanted or wanted >= everything or candidates[need - 1].tie != candidates[-1].tie:
                 break
             # The cut goes through a tie longer than the spare rows: only the whole list tells whose ids come first.
-        if plan.needs_cosine is not None and not plan.brings_vectors:
-            candidates = yield from self._with_cosines(plan, plan.needs_cosine, candidates)
         return candidates, brought
 
     def _requests(self, plan: _Plan, depth: int, limit: int) -> list[EngineQuery]:
         """One request for each leg, or one in which the engine fuses them.
 
-        To explain the latter, both legs travel in the same batch, ids and scores only. Where a floor gives a second
-        chance by cosine, the hits' vectors come along, unless the engine is so near that it can be asked for cosines.
+        To explain the latter, both legs travel in the same batch, ids and scores only.
         """
         query = plan.query
         if plan.native is None:  # with nothing to fuse, no more than is shown
@@ -211,7 +181,7 @@ class Searcher:
             return [self.leg_request(query, leg, depth, limit=most, payload=True) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
         payload = query.hidden_fields or True
-        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload, with_dense=plan.brings_vectors)
+        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload)
         return [fused, *legs] if query.explain else [fused]
 
     def leg_request(
@@ -230,17 +200,6 @@ class Searcher:
             idf_corpus=query.idf_corpus if leg.name == "lexical" and self.ready.corpus_idf else None,
             with_payload=payload,
         )
-
-    def _with_cosines(self, plan: _Plan, floor: Floor, candidates: list[Candidate]) -> Flow[list[Candidate]]:
-        """The candidates; those with a low score know how near in meaning they are, if that is near enough."""
-        low = tuple(each.row.point for each in candidates if each.score < floor.score)
-        if not low:
-            return candidates
-        dense = next(leg.vector for leg in plan.legs if leg.name == "dense")
-        request = VectorQuery(dense, len(low), HasPoint(low), floor.cosine, exact=self.ready.engine.indexes)
-        answers = yield from calls.query(self.ready.collection, [request])
-        near: dict[str, dict[LegName, Place]] = {str(each.id): {"dense": Place(each.score, 0)} for each in answers[0]}
-        return [each._replace(places=near.get(each.row.point, each.places)) for each in candidates]
 
     # --- when no leg finds anything ------------------------------------------------------------
 
@@ -290,10 +249,10 @@ class Searcher:
 def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[Candidate], Sequence[Leg]]:
     """The engine's answers as a ranking, and what the legs brought if they were asked for."""
     if plan.native is None:
-        found = [[(from_point(point), point.score) for point in points] for points in answers]
-        rows = {row.point: row for points in found for row, _ in points}
-        hits = [[(row.point, score) for row, score in points] for points in found]
-        legs = join_legs([Leg(leg.name, each, leg.terms) for leg, each in zip(plan.legs, hits, strict=True)])
+        rows = {str(point.id): from_point(point) for points in answers for point in points}
+        legs = join_legs(
+            [Leg(leg.name, _by_score(points), leg.terms) for leg, points in zip(plan.legs, answers, strict=True)]
+        )
         return plan.ranker.rank(legs, rows), legs
     points = answers[0]
     fused = [from_point(point) for point in points]
@@ -309,37 +268,23 @@ def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[C
             for row, score in settled
         ]
         return explained, legs
-    if not plan.brings_vectors or plan.needs_cosine is None:
-        return [Candidate(row, score, score) for row, score in settled], ()
-    low = plan.needs_cosine.score
-    near = _cosines(plan, [point for point in points if point.score < low])
-    return [Candidate(row, score, score, near.get(row.point, {})) for row, score in settled], ()
+    return [Candidate(row, score, score) for row, score in settled], ()
 
 
-def _cosines(plan: _Plan, low: Sequence[ScoredPoint]) -> dict[str, dict[LegName, Place]]:
-    """How near in meaning those are whose score is too low: that may be a reason to stay."""
-    vectors = [(str(point.id), (point.vector or {}).get(DENSE)) for point in low]
-    known = [(i, vector) for i, vector in vectors if vector is not None]
-    if not known:
-        return {}
-    asked = next(leg.vector for leg in plan.legs if isinstance(leg.vector, np.ndarray))
-    matrix = np.array([vector for _, vector in known], dtype=np.float32)
-    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(asked)
-    cosines = np.einsum("ij,j->i", matrix, asked) / np.maximum(lengths, 1e-9)
-    return {i: {"dense": Place(cosine, 0)} for (i, _), cosine in zip(known, cosines.tolist(), strict=True)}
+def _by_score(points: Sequence[ScoredPoint]) -> list[tuple[str, float]]:
+    """What a leg found, best first and ties by id: engines order them by where they happen to be stored."""
+    return settle([(str(point.id), point.score) for point in points], str)
 
 
 def _shown(
-    candidates: Sequence[Candidate], floor: Floor | None, ranker: Ranker, need: int
+    candidates: Sequence[Candidate], ranker: Ranker, legs: Sequence[LegName], need: int
 ) -> tuple[list[Candidate], tuple[Problem, ...]]:
-    """Those above the floor that can be handed out, as far as they are needed, and what is wrong with the others."""
+    """Those that are admitted and can be handed out, as far as they are needed, and what is wrong with the others."""
     shown: list[Candidate] = []
     problems: list[Problem] = []
-    for candidate in candidates:
+    for candidate in ranker.admit(candidates, legs) if legs else candidates:
         if len(shown) == need:
             break
-        if floor is not None and not floor.lets_through(candidate):
-            continue
         problem = ranker.screen(candidate.row)
         if problem is None:
             shown.append(candidate)

@@ -1,4 +1,4 @@
-"""Fitting the fusion to the collection: `tune` from pairs, `calibrate` without. Kept with the collection."""
+"""Fitting the fusion to the collection: `tune` from pairs, kept with it; `calibrate` without, as searches do."""
 
 from __future__ import annotations
 
@@ -6,34 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from twofold.documents import point_id
-from twofold.encoders.base import Sparse, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, RECORD_KEY, SPARSE, from_point
-from twofold.errors import CollectionMismatch, ConfigError, EncoderError, InvalidQuery
+from twofold.engine.layout import RECORD_KEY
+from twofold.errors import CollectionMismatch, ConfigError, InvalidQuery
 from twofold.filters import HasPoint
 from twofold.flow import Flow, Renew, Work
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
 from twofold.index.writing import Advance
+from twofold.ranking.calibration import Calibration
 from twofold.ranking.fusion import Auto, Leg
-from twofold.ranking.tuning import (
-    TEXTS_NEEDED,
-    Calibration,
-    JudgedQuery,
-    Pair,
-    Tuning,
-    calibrate,
-    choose,
-    describe,
-    found_by_words,
-    piece_of,
-)
+from twofold.ranking.tuning import JudgedQuery, Pair, Tuning, choose, describe
 from twofold.text import clean_query
 
-_CALIBRATED_TEXTS = 200
 _BATCH_SIZE = 32
 _BOTH_LEGS = 0.5
 """An alpha that asks both legs, whatever is tuned already: a leg of no weight would not be asked."""
@@ -55,8 +41,7 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advan
     if not any(leg.hits for each in asked for leg in each.legs):
         raise InvalidQuery("none of the queries found anything: are they about this collection?")
     unknown = yield from _unknown(searcher, pairs)
-    default = Auto().fitted((yield from searcher.circumstances("")))
-    chosen: Tuning = yield Work(lambda: choose(asked, default))
+    chosen: Tuning = yield Work(lambda: choose(asked, Auto()))
     found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from _keep(searcher, tuned=kept)
@@ -76,74 +61,35 @@ def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
 
 
 def untune(searcher: Searcher) -> Flow[bool]:
-    """Go back to the defaults. False if nothing was tuned or calibrated."""
-    record = searcher.ready.schema.record or {}
-    if record.get("tuned") is None and record.get("calibrated") is None:
+    """Go back to the defaults. False if nothing was tuned."""
+    if (searcher.ready.schema.record or {}).get("tuned") is None:
         return False
-    yield from _keep(searcher, tuned=None, calibrated=None)
+    yield from _keep(searcher, tuned=None)
     return True
 
 
 def calibrate_collection(searcher: Searcher) -> Flow[Calibration]:
-    """See from the collection itself how far meaning can be trusted, and keep that."""
-    if searcher.ready.no_dense:
-        raise CollectionMismatch(f"{searcher.ready.no_dense}: there is no model to calibrate")
-    rows, _ = yield from calls.scroll(searcher.ready.collection, None, limit=_CALIBRATED_TEXTS, vectors=(DENSE, SPARSE))
-    told = [(piece_of(from_point(row).text), row.vector) for row in rows if isinstance(row.vector, dict)]
-    usable = [(piece, vectors) for piece, vectors in told if piece is not None and vectors.get(DENSE) is not None]
-    if len(usable) < TEXTS_NEEDED:
-        raise InvalidQuery(
-            f"calibrate looks at {TEXTS_NEEDED} texts of four words or more (eight letters, in a script without "
-            f"spaces), and there are {len(usable)} here"
-        )
-    pieces = yield from _encode(searcher, [piece for piece, _ in usable])
-    seen = calibrate(pieces, np.asarray([vectors[DENSE] for _, vectors in usable], dtype=np.float32))
-    seen = replace(seen, found_by_words=(yield from _by_words(searcher, usable)))
-    yield from _keep(searcher, calibrated=seen.as_payload())
-    return seen
-
-
-def _by_words(searcher: Searcher, usable: Sequence[tuple[str, Any]]) -> Flow[float | None]:
-    """How often words find the text of a piece; None where they aren't stored or can't be told."""
-    sparse, kept = searcher.ready.sparse, [vectors.get(SPARSE) for _, vectors in usable]
-    if None in kept:
-        return None
-    texts = [Sparse(each.indices, each.values) for each in kept if each is not None]
-    try:
-        asked = yield Work(lambda: [sparse.embed_query(piece) for piece, _ in usable])
-    except Exception:  # searches say so themselves; what meaning does can be seen without it
-        return None
-    share: float = yield Work(lambda: found_by_words(asked, texts, idf=sparse.needs_idf))
-    return share
-
-
-def _encode(searcher: Searcher, pieces: Sequence[str]) -> Flow[Any]:
-    encoder = searcher.ready.dense
-    try:
-        raw = yield Work(lambda: [encoder.embed_query(piece) for piece in pieces])
-    except Exception as error:
-        raise EncoderError(f"{encoder.name} failed on a piece of a stored text: {error}") from error
-    return check_dense(np.asarray(raw), len(pieces), searcher.ready.dim, encoder.name)
+    """See from the collection itself what scores mean there, now instead of when much has changed."""
+    return (yield from searcher.ready.sampler.calibration(searcher.ready, None, anew=True))
 
 
 def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[JudgedQuery]]:
     """What both legs find for each query, ids and scores only, in one request."""
-    requests, legs_of, defaults = [], [], []
+    requests, legs_of, fitted = [], [], []
     for pair in pairs:
         query = check_query(pair.query, config, k=1, where=pair.filter, alpha=_BOTH_LEGS)
         text, _ = clean_query(query.text, config.max_query_chars)
-        fusion = yield from searcher.fit(query.ranker.fusion, text)
-        encoded = (yield from searcher.encoder.encode(text, fusion, query, [])) if text else []
+        encoded = (yield from searcher.encoder.encode(text, query.ranker.fusion, query, [])) if text else []
         yield from searcher.ready.indexes.serve(query.where, create=config.auto_index)
         legs_of.append(encoded)
         requests += [searcher.leg_request(query, leg, config.depth) for leg in encoded]
-        defaults.append(Auto().fitted((yield from searcher.circumstances(pair.query))))
+        fitted.append((yield from searcher.fit(Auto(), encoded, query)))
     answers = iter((yield from calls.query(searcher.ready.collection, requests)) if requests else ())
     found = []
-    for pair, encoded, default in zip(pairs, legs_of, defaults, strict=True):
+    for pair, encoded, fusion in zip(pairs, legs_of, fitted, strict=True):
         legs = [Leg(leg.name, [(str(hit.id), hit.score) for hit in next(answers)], leg.terms) for leg in encoded]
         relevant = frozenset(point_id(identity) for identity in pair.relevant)
-        found.append(JudgedQuery(tuple(legs), relevant, default))
+        found.append(JudgedQuery(tuple(legs), relevant, fusion))
     return found
 
 

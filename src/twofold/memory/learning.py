@@ -24,7 +24,7 @@ from twofold.flow import Flow, Renew
 from twofold.index.writing import only
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import Scope, Shelf, is_memory_id
-from twofold.memory.recall import MEASURED, Recall, adaptive, adapts, has_floor, learnable, recall
+from twofold.memory.recall import Recall, adaptive, adapts, learnable, recall
 from twofold.memory.state import Learned, View, learned_row_id
 from twofold.ranking.tuning import Pair
 from twofold.results import Explanation
@@ -101,7 +101,7 @@ def learn(view: View) -> Flow[Learned | None]:
     for query in dict.fromkeys(judgement.query for judgement in judgements):
         yield Renew()
         useful = {each.memory: each.useful for each in judgements if each.query == query}
-        request = Recall(query, k=RESULTS_SEEN, alpha=_NEUTRAL_ALPHA, min_score=-1.0, explain=True, learned=False)
+        request = Recall(query, k=RESULTS_SEEN, alpha=_NEUTRAL_ALPHA, min_score=0.0, explain=True, learned=False)
         hits = yield from recall(view, request)
         rows = {hit.id: _row(hit.explanation, view.config) for hit in hits if hit.explanation}
         pairs += _pairs(rows, useful)
@@ -142,20 +142,13 @@ def _usual_alpha(view: View) -> Flow[float]:
     if tuned is not None and adapts(fusion):
         return tuned.alpha
     vocabulary = yield from view.vocabulary()
-    circumstances = yield from view.searcher.circumstances("", view.scope.where(("memory",)))
-    usual = adaptive(fusion, vocabulary.memories, circumstances).value
+    usual = adaptive(fusion, vocabulary.memories).value
     return fusion.alpha if usual is None else usual
 
 
 def _alpha_range(view: View, usual: float) -> tuple[float, float]:
-    """The least and the greatest alpha that may be learned.
-
-    Where off-topic queries are answered with nothing that has to stay so, and the floor holds for some alphas only.
-    """
-    (low, high), fusion = MEASURED, view.config.fusion
-    if not learnable(fusion):
-        return usual, usual
-    return (low, high) if has_floor(view, fusion) and low <= usual <= high else (0.0, 1.0)
+    """The least and the greatest alpha that may be learned."""
+    return (0.0, 1.0) if learnable(view.config.fusion) else (usual, usual)
 
 
 def fit(

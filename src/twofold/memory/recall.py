@@ -7,7 +7,6 @@ First what a recall may be asked for, then the flow, then its steps in the order
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import Any
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow
-from twofold.index.queries import HINT_WEIGHT, Query, check_query, check_text
+from twofold.index.queries import Query, check_query, check_text
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
     TRUST,
@@ -31,19 +30,7 @@ from twofold.memory.items import (
     lexical_text,
 )
 from twofold.memory.state import View, Vocabulary, stemmer, words_there
-from twofold.ranking.fusion import (
-    PROSE_ALPHA,
-    TERMS_EXPONENT,
-    Auto,
-    Circumstances,
-    Leg,
-    Strategy,
-    Weighted,
-    default_alpha,
-    resolve,
-    shares,
-)
-from twofold.ranking.ranker import Floor
+from twofold.ranking.fusion import Auto, Leg, Strategy, Weighted, resolve, shares
 from twofold.ranking.signals import Named, Recency, SignalRanker, Signals
 from twofold.ranking.vocabulary import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
 from twofold.results import Explanation, Hit, Problem, SearchResult
@@ -92,14 +79,12 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
         vocabulary = replace(vocabulary, learned=None)
     shelf = view.scope.where(("memory",))
     where = view.scope.where(("memory",), *conditions(request, config.min_trust, vocabulary.lexicon))
-    circumstances = yield from view.searcher.circumstances(request.query, shelf)
     fusion = config.fusion if request.fusion is None else resolve(request.fusion)
-    alpha = _alpha(view, request, fusion, vocabulary, circumstances)
+    alpha = _alpha(view, request, fusion, vocabulary)
     corrected = yield from _corrections(view, request.query, vocabulary, reasons)
     signals = build_signals(config, request, vocabulary, corrected, reasons)
-    floor = None
-    if has_floor(view, fusion):
-        floor = _floor(request.query, alpha, vocabulary, signals, circumstances.unknown_language, corrected)
+    gate = config.min_score == "auto" and not config.type_alpha
+    surplus = _surplus(request.query, signals, vocabulary.lexicon.stem)
     screen, watched = Screen(), log.isEnabledFor(logging.INFO)
     query = check_query(
         request.query if says_something(request.query) else "",  # to a model "!" is as near to one text as to another
@@ -116,11 +101,12 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     )
     query = replace(
         query,
-        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, floor, screen),
+        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, gate, surplus, screen),
         hint=" ".join(corrected.values()),
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
         hidden_fields=("words",),
         idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.rows + view.shared.added) else None,
+        part=shelf,
         words_of=lambda stored: lexical_text(stored.metadata, stored.text),
     )
     outcome = yield from view.searcher.search(query)
@@ -199,11 +185,9 @@ def _is_day(value: Any) -> bool:
         return False
 
 
-# --- How much meaning counts where nobody said: it depends on the fusion, the language and the number of memories ---
+# --- How much meaning counts where nobody said ---
 
-_MOSTLY = 0.5
-# (fewer than so many memories, alpha), the last for all others. For `auto` the best alpha was the same at every size
-# from 100 to 10,000 texts: it depends on what the texts are, not on how many there are.
+# (fewer than so many memories, alpha), the last for all others.
 _WEIGHTED = ((500.0, 0.5), (5000.0, 0.7), (float("inf"), 0.8))
 
 
@@ -215,9 +199,7 @@ class Alpha:
     reason: str
 
 
-def _alpha(
-    view: View, request: Recall, fusion: Strategy, vocabulary: Vocabulary, circumstances: Circumstances
-) -> Alpha:
+def _alpha(view: View, request: Recall, fusion: Strategy, vocabulary: Vocabulary) -> Alpha:
     """How much meaning counts in this recall."""
     learned = vocabulary.learned
     if request.alpha is not None:
@@ -229,7 +211,7 @@ def _alpha(
         return Alpha(learned.alpha, learned.reason)
     if view.searcher.tuned is not None and adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
-    return adaptive(fusion, vocabulary.memories, circumstances)
+    return adaptive(fusion, vocabulary.memories)
 
 
 def adapts(fusion: Strategy) -> bool:
@@ -242,23 +224,14 @@ def learnable(fusion: Strategy) -> bool:
     return adapts(fusion) or fusion == Weighted()
 
 
-def adaptive(fusion: Strategy, memories: int, circumstances: Circumstances) -> Alpha:
+def adaptive(fusion: Strategy, memories: int) -> Alpha:
     """What suits a collection like this."""
-    if not adapts(fusion):
-        if fusion != Weighted():
-            return Alpha(None, "the weights of the fusion")
-        value = next(alpha for size, alpha in _WEIGHTED if memories < size)
-        return Alpha(value, f"adapted to {memories:,} memories")
-    unknown, code = circumstances.unknown_language, circumstances.code
-    reason = "what measures best for `auto`, at any number of memories"
-    if unknown > _MOSTLY:
-        reason = "the dense model doesn't know the collection's language"
-    elif unknown:
-        reason = f"the dense model doesn't know the language of {unknown:.0%} of what is stored"
-    elif code:
-        too = ", and so is the query" if circumstances.asked_in_code else ""
-        reason = f"{code:.0%} of what is stored is code{too}"
-    return Alpha(default_alpha(circumstances), reason)
+    if adapts(fusion):
+        return Alpha(fusion.alpha, "meaning and words count alike, each on the scale that it has here")
+    if fusion != Weighted():
+        return Alpha(None, "the weights of the fusion")
+    value = next(alpha for size, alpha in _WEIGHTED if memories < size)
+    return Alpha(value, f"adapted to {memories:,} memories")
 
 
 # --- What the query means and names, and how the signals count ---
@@ -327,66 +300,24 @@ def build_signals(
     )
 
 
-# --- The floor that off-topic queries stay under ---
+# --- What the gate for off-topic queries leaves out of account ---
 
-MEASURED = (0.1, 0.45)
-"""The least and the greatest alpha that there is a floor for."""
 _COMMON_WEIGHT = 0.3
 
 
-def has_floor(view: View, fusion: Strategy) -> bool:
-    """A floor is wanted, and it was measured for this model and fusion; for which alphas, `score_floor` knows."""
-    config = view.config
-    measured = not config.type_alpha and view.ready.has_bundled_model and adapts(fusion)
-    return config.min_score == "auto" and measured
+def _surplus(query: str, signals: Signals, stem: Stemmer) -> float:
+    """The share of the tags' weight that comes from names which many memories have.
 
-
-def _floor(
-    query: str, alpha: Alpha, vocabulary: Vocabulary, signals: Signals, unknown: float, corrected: Mapping[str, str]
-) -> Floor | None:
-    """What off-topic queries stay under, higher by what is gained from names that many memories have."""
-    stem = vocabulary.lexicon.stem
-    share = share_corrected(query, corrected, stem) if corrected else 0.0
-    least = score_floor(alpha, vocabulary.memories, unknown_language=unknown, corrected=share)
+    "rules of chess" names the memories of the type `rule`, and isn't about any of them: what they gain by that doesn't
+    count, as far as the query is about something else.
+    """
     common = [named for named in signals.named if named.weight < _COMMON_WEIGHT]
-    if least is None or alpha.value is None or not common:
-        return least
-    # "rules of chess" names the memories of the type `rule`, and isn't about any of them: what they gain by that
-    # doesn't count, as far as the query is about something else.
-    words = _stems(query, stem)
+    if not common:
+        return 0.0
+    words = {known for word in split(query) if (known := stem(word)) is not None}
     named = {stem(word) for each in signals.named for word in split(str(each.matches[0].value))}
     elsewhere = len(words - named) / max(1, len(words))
-    gained = elsewhere * signals.tag_share * sum(each.weight for each in common) / len(signals.named)
-    return replace(least, score=least.score + (1 - alpha.value) * gained)
-
-
-def score_floor(alpha: Alpha, memories: int, *, unknown_language: float = 0.0, corrected: float = 0.0) -> Floor | None:
-    """What off-topic queries stay under; None where it hasn't been measured.
-
-    It grows with the collection: the more words there are the rarer each of them is, and the more texts there are the
-    nearer is the nearest. What a rare word counts grows with the logarithm of their number, so the score does too; the
-    more meaning counts the less there is of it. A score that words make is no measure for a short memory that says the
-    same in other words, so a cosine that unrelated texts seldom have is enough by itself, unless most memories are in a
-    language that the model doesn't know: there every cosine is high. `benchmarks/quality/floor.py` measures what it
-    keeps and turns away. A question from the same field whose answer isn't there mostly stays above it.
-
-    `corrected` is the share of the query's words that a correction was found for: it scores less by as much, since the
-    words that were meant count less, and both they and the mistyped ones are terms.
-    """
-    if alpha.value is None or not MEASURED[0] <= alpha.value <= MEASURED[1] or not memories:
-        return None
-    score = (0.055 - 0.05 * max(0.0, alpha.value - PROSE_ALPHA)) * math.log10(memories)
-    cosine = None if unknown_language > _MOSTLY else 0.30 + 0.06 * math.log10(max(memories, 100) / 100)
-    return Floor(score * (1 - (1 - HINT_WEIGHT) * corrected) / (1 + corrected) ** TERMS_EXPONENT, cosine)
-
-
-def share_corrected(query: str, corrected: Mapping[str, str], stem: Stemmer) -> float:
-    """Of the words that count in a query, the share that a correction was found for."""
-    return min(1.0, len(corrected) / max(1, len(_stems(query, stem))))
-
-
-def _stems(query: str, stem: Stemmer) -> set[str]:
-    return {known for word in split(query) if (known := stem(word)) is not None}
+    return elsewhere * sum(each.weight for each in common) / len(signals.named)
 
 
 # --- The search, the last resort where it finds nothing, and the result ---

@@ -49,11 +49,10 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True)
-class Ramp:
-    """A straight line from 0 at `zero` to 1 at 1; 0 below."""
+class Clipped:
+    """The value, but 0 below 0 and 1 above 1."""
 
     of: Expression
-    zero: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,9 @@ class Product:
     factors: tuple[Expression, ...]
 
 
-Expression: TypeAlias = float | LegScore | FieldValue | Holds | Freshness | Ramp | Absolute | Quotient | Sum | Product
+Expression: TypeAlias = (
+    float | LegScore | FieldValue | Holds | Freshness | Clipped | Absolute | Quotient | Sum | Product
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +99,11 @@ class Formula:
 
 
 @dataclass(frozen=True, slots=True)
-class RrfFusion:
-    """Σ 1 / (k + rank), rank from 1: the textbook form. Engines count k differently."""
-
-    k: int
-
-
-@dataclass(frozen=True, slots=True)
 class DbsfFusion:
     """Distribution-based score fusion with equal weights."""
 
 
-EngineFusion: TypeAlias = RrfFusion | DbsfFusion | Formula
+EngineFusion: TypeAlias = DbsfFusion | Formula
 
 
 def product(*factors: Expression) -> Product:
@@ -133,8 +127,8 @@ def evaluate(expression: Expression, metadata: Mapping[str, Any]) -> float:
         return product
     if isinstance(expression, Sum):
         return sum([evaluate(term, metadata) for term in expression.terms])
-    if isinstance(expression, Ramp):
-        return min(max((evaluate(expression.of, metadata) - expression.zero) / (1 - expression.zero), 0.0), 1.0)
+    if isinstance(expression, Clipped):
+        return min(max(evaluate(expression.of, metadata), 0.0), 1.0)
     if isinstance(expression, Absolute):
         return abs(evaluate(expression.of, metadata))
     if isinstance(expression, Quotient):

@@ -1,7 +1,7 @@
 """One ranking out of what several legs found: score = Σ over legs of weight x normalised score.
 
-A strategy only says how the scores of a leg are normalised, and whether an engine can compute the same by itself. A
-document that a leg did not find gets nothing from it. Everything here is plain values: no client, no clock.
+A strategy only says how the scores of a leg are normalised, and whether an engine can compute the same by itself.
+Everything here is plain values: no client, no clock.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
-from typing import ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from twofold.errors import InvalidQuery
 from twofold.ranking import expressions as ex
@@ -22,6 +21,7 @@ from twofold.ranking import expressions as ex
 
 T = TypeVar("T")
 _SCORE_NOISE = 1.5e-6  # wider than the last of eight digits, so that noise that rounding enlarges is still noise
+_SMALL_SCORE = 0.01  # sums of greater numbers: their noise doesn't get smaller with them
 
 LegName: TypeAlias = Literal["dense", "lexical", "tags"]
 
@@ -52,20 +52,6 @@ def join_legs(found: Sequence[Leg]) -> list[Leg]:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What a default depends on."""
-
-    unknown_language: float = 0.0
-    """The share of the collection in languages that the dense model doesn't know, 0 to 1."""
-    background: float | None = None
-    """The cosine of texts that have nothing to do with each other; None if nobody measured it."""
-    code: float = 0.0
-    """The share of the collection that is code, 0 to 1."""
-    asked_in_code: bool = False
-    """The query itself has code in it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Fused:
     """A document after fusion: its score, and what each leg added to it."""
 
@@ -86,7 +72,7 @@ def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> l
     starts = [
         place
         for place, ((_, before), (_, score)) in enumerate(pairwise(rounded), 1)
-        if before - score > _SCORE_NOISE * abs(score)
+        if before - score > _SCORE_NOISE * max(abs(score), _SMALL_SCORE)
     ]
     if len(starts) + 1 >= len(rounded):  # no two are alike, which is quickly said
         return rounded
@@ -158,9 +144,19 @@ class Strategy(ABC):
         meaning, words = shares(alpha)
         return replace(self, weights=(total * meaning, total * words))
 
-    def fitted(self, circumstances: Circumstances) -> Strategy:
-        """The strategy for a collection and a query like these."""
-        return self
+    @property
+    def tag_unit(self) -> float:
+        """What having everything that a query names counts, where words count by their weight."""
+        return 1.0
+
+    def missing(self, leg: LegName) -> float:
+        """The normalised score of a document that this leg did not find."""
+        return 0.0
+
+    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
+        """A final score on a scale from 0 to 1: here as a share of the best that these legs can give together."""
+        best = self.ceiling() * sum(self.weight(leg) for leg in legs)
+        return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
 
     @property
     def alpha(self) -> float:
@@ -175,6 +171,9 @@ class Strategy(ABC):
             for (identity, _), value in zip(leg.hits, self.normalise(leg), strict=True):
                 if only is None or identity in only:
                     parts.setdefault(identity, {})[leg.name] = weight * value
+        for name, part in [(leg.name, self.missing(leg.name)) for leg in legs]:
+            for by_leg in parts.values() if part else ():
+                by_leg.setdefault(name, self.weight(name) * part)
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
         return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 
@@ -186,8 +185,9 @@ class Strategy(ABC):
 class Rrf(Strategy):
     """Reciprocal rank fusion: Σ w / (k + rank), rank from 1.
 
-    Looks at ranks alone, so it needs no common scale, and can't tell a good match from the
-    best of a bad lot.
+    Looks at ranks alone, so it needs no common scale, and can't tell a good match from the best of a bad lot. It is
+    computed here: engines rank what has one score by where it happens to be stored, so that the same texts, written
+    again, would rank otherwise.
     """
 
     k: int = 60
@@ -207,9 +207,6 @@ class Rrf(Strategy):
 
     def ceiling(self) -> float:
         return 1 / (self.k + 1)
-
-    def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
-        return ex.RrfFusion(self.k) if self.weights == (1.0, 1.0) else None
 
 
 @dataclass(frozen=True)
@@ -268,105 +265,116 @@ class Average(Strategy):
 
 # --- The default strategy ---
 
-# So many candidates say half of what there is to say about how low a low score is.
-_CANDIDATES_FOR_HALF_TRUST = 20
-# A longer query scores more, but not in proportion: seldom does one text have all of its words.
-TERMS_EXPONENT = 0.5
-PROSE_ALPHA = 0.25
-_UNKNOWN_LANGUAGE_ALPHA = 0.1
-_CODE_ALPHA, _CODE_QUERY_ALPHA = 0.75, 0.55
+WORD_WEIGHT = 0.5
+"""What BM25 counts beside meaning where each is on its own scale, in texts of a hundred words."""
+TYPICAL_SPREAD = 0.1
+"""How much cosines vary where that can't be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a score says in one collection."""
+
+    nothing: float
+    """What the best hit of an unrelated question scores, on average."""
+    floor: float
+    """Where an answer begins to be likelier than chance."""
+
+    def relevance(self, score: float, best: float) -> float:
+        """0 for what unrelated questions get, 0.5 at the floor, 0.975 at `best`, never above 1."""
+        if score < self.floor:
+            return max(0.0, 0.5 * (score - self.nothing) / (self.floor - self.nothing))
+        return 1 - 0.5 * math.exp(-3 * (score - self.floor) / max(best - self.floor, self.floor - self.nothing))
 
 
 @dataclass(frozen=True)
 class Auto(Strategy):
-    """Convex over scores that mean something by themselves.
+    """Meaning and words, each on the scale that it has in this collection.
 
-        α · max(0, cosine - background) / (1 - background)  +  (1 - α) · bm25 / (c · √terms)
+        α · (cosine - mean) / unit  +  (1 - α) · spread / unit · words · bm25 / √terms
 
-    The background is the cosine that unrelated texts have, so that it counts as nothing. For the
-    bundled model it is known, and then neither part depends on what else was found: a score means
-    the same from query to query (a floor on it can say "nothing relevant"), and the engine can
-    compute it by itself. For other models it is the mean cosine of the texts in the
-    collection or, with too few to tell, the lowest among the candidates, drawn towards 0.
-
-    α is 0.25 for prose. The more of the collection is in a language that the dense model doesn't know,
-    the more it tends to 0.1; the more of it is code, to 0.75, since a question about code seldom has
-    the words of the code. Where it has (`parse_args(`), to 0.55.
+    `mean` and `spread` are those of the cosines that this very question has with texts of the collection, and `unit`
+    is the usual spread there: so 0 is a text that has nothing to do with the question, and the rule has no constant of
+    the model. `words` grows with the length of the texts. All are measured when a search is made (see
+    `ranking/calibration.py`); the engine computes the rest in one request.
     """
 
-    weights: tuple[float, float] = (PROSE_ALPHA, 1 - PROSE_ALPHA)
+    weights: tuple[float, float] = (0.5, 0.5)
     chosen: bool = False
-    """The weights were asked for; otherwise they follow the collection."""
-    background: float | None = None
-    """The cosine of unrelated texts; None takes it from the candidates."""
-    scale: float = 33.0
-    """c: the BM25 score that counts as much as the same text does in meaning, for a query of one term."""
+    """The weights were asked for; what was tuned or learned doesn't replace them."""
+    mean: float = 0.0
+    spread: float = TYPICAL_SPREAD
+    unit: float = TYPICAL_SPREAD
+    words: float = WORD_WEIGHT
+    absent: float = 0.0
+    """What counts as the meaning of a text that words alone found: a little less than of the last that meaning did."""
+    scale: Scale | None = None
+    """What scores say here; None if nobody measured it."""
     name: ClassVar[str] = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.background is not None and not (is_number(self.background) and -1 <= self.background < 1):
-            raise InvalidQuery(f"auto: background must be a cosine below 1, got {self.background!r}")
-        if not is_number(self.scale) or not 0 < self.scale < math.inf:
-            raise InvalidQuery(f"auto: scale must be a number above 0, got {self.scale!r}")
 
     @property
     def steady(self) -> bool:
-        return self.background is not None
+        return True
 
     def normalise(self, leg: Leg) -> Sequence[float]:
         scores = [score for _, score in leg.hits]
         if leg.name == "dense":
-            nothing = self.background
-            if nothing is None:  # the lowest score, as far as so many scores can tell what "low" is
-                nothing = min(scores, default=0.0) * len(scores) / (len(scores) + _CANDIDATES_FOR_HALF_TRUST)
-            return [max(0.0, score - nothing) / max(1 - nothing, 1e-6) for score in scores]
+            return [(score - self.mean) / self.unit for score in scores]
         if leg.name == "tags":  # shares from 0 to 1 as they are
             return scores
-        full = self.full(leg.terms)
-        return [max(0.0, score) / full for score in scores]
+        factor = self._word_factor(leg.terms)
+        return [score * factor for score in scores]
 
-    def full(self, terms: int) -> float:
-        """The BM25 score that counts as 1, for a query with this many terms. There are better ones."""
-        return float(self.scale * max(terms, 1) ** TERMS_EXPONENT)
+    @property
+    def tag_unit(self) -> float:
+        return _TAG_SPREADS
+
+    def meaning(self, cosines: Any) -> Any:
+        """What cosines count, before weights."""
+        return (cosines - self.mean) / self.unit
+
+    def by_words(self, scores: Any, terms: int) -> Any:
+        """What BM25 scores count, before weights."""
+        return scores * self._word_factor(terms)
+
+    def _word_factor(self, terms: int) -> float:
+        """A longer query scores more, but not in proportion: seldom does one text have all of its words."""
+        return self.words * self.spread / self.unit / math.sqrt(max(terms, 1))
+
+    def ceiling(self) -> float:
+        """What the text itself gets by its meaning alone."""
+        return max(1 - self.mean, self.unit) / self.unit
 
     def with_alpha(self, alpha: float) -> Strategy:
         return replace(super().with_alpha(alpha), chosen=True)  # type: ignore[call-arg]
 
-    def fitted(self, circumstances: Circumstances) -> Strategy:
-        return _fitted(self, circumstances)
-
     def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
-        return None if self.background is None else auto_formula(self, legs, terms)
+        return auto_formula(self, legs, terms)
+
+    def missing(self, leg: LegName) -> float:
+        return self.absent if leg == "dense" else 0.0
+
+    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
+        if self.scale is None:
+            return super().relevance(score, legs)
+        meaning = self.weight("dense") * self.ceiling() if "dense" in legs else 0.0
+        return self.scale.relevance(score, max(meaning, 2 * self.scale.floor - self.scale.nothing))
 
 
-# Programs ask in few ways, again and again: what they need is put together once.
-@lru_cache(maxsize=256)
-def _fitted(fusion: Auto, circumstances: Circumstances) -> Auto:
-    alpha = default_alpha(circumstances)
-    weights = fusion.weights if fusion.chosen else (alpha, 1 - alpha)
-    background = circumstances.background if fusion.background is None else fusion.background
-    return replace(fusion, weights=weights, background=background)
+_TAG_SPREADS = 12.0
+"""What having everything that a query names counts, in spreads: more than most texts gain by meaning or words."""
 
 
-def default_alpha(circumstances: Circumstances) -> float:
-    """How much meaning counts where nobody said."""
-    code = _CODE_QUERY_ALPHA if circumstances.asked_in_code else _CODE_ALPHA
-    known = PROSE_ALPHA + (code - PROSE_ALPHA) * circumstances.code
-    return round(known + (_UNKNOWN_LANGUAGE_ALPHA - known) * circumstances.unknown_language, 4)
-
-
-@lru_cache(maxsize=256)
 def auto_formula(
     fusion: Auto, legs: tuple[LegName, ...], terms: int, factors: tuple[ex.Expression, ex.Expression] = (1.0, 1.0)
 ) -> ex.Formula:
-    """What `Auto` computes from these legs, where its background is known; meaning and words times their factors."""
-    background = fusion.background or 0.0
-    dense = ex.Ramp(_greatest(legs, "dense"), zero=background)
-    lexical = ex.product(1 / fusion.full(terms), _greatest(legs, "lexical"))
-    meaning = ex.product(fusion.weight("dense"), factors[0], dense)
-    words = ex.product(fusion.weight("lexical"), factors[1], lexical)
-    return ex.Formula(ex.Sum((meaning, words)), missing=tuple(background if name == "dense" else 0.0 for name in legs))
+    """What `Auto` computes from these legs; meaning and words times their factors."""
+    share, offset = fusion.weight("dense") / fusion.unit, fusion.weight("dense") * fusion.mean / fusion.unit
+    dense = ex.Sum((ex.product(share, _greatest(legs, "dense")), -offset))
+    meaning = ex.product(factors[0], dense)
+    words = ex.product(fusion.weight("lexical") * fusion.by_words(1.0, terms), factors[1], _greatest(legs, "lexical"))
+    absent = fusion.mean + fusion.absent * fusion.unit
+    return ex.Formula(ex.Sum((meaning, words)), missing=tuple(absent if name == "dense" else 0.0 for name in legs))
 
 
 def _greatest(legs: tuple[LegName, ...], name: LegName) -> ex.Expression:
@@ -385,11 +393,9 @@ class Fusion:
     """The fusion strategies by name. Their formulas are on the classes they return."""
 
     @staticmethod
-    def auto(alpha: float | None = None, *, background: float | None = None) -> Auto:
-        """Convex over scores that mean something by themselves; the default."""
-        if alpha is None:
-            return Auto(background=background)
-        return Auto(weights=shares(alpha), chosen=True, background=background)
+    def auto(alpha: float | None = None) -> Auto:
+        """Meaning and words, each on the scale that it has in the collection; the default."""
+        return Auto() if alpha is None else Auto(weights=shares(alpha), chosen=True)
 
     @staticmethod
     def rrf(k: int = 60, weights: tuple[float, float] = (1.0, 1.0)) -> Rrf:

@@ -1,4 +1,4 @@
-"""The seam for ranking: how the candidates of one query are scored, floored, screened and explained.
+"""The seam for ranking: how the candidates of one query are scored, admitted, screened and explained.
 
 A search asks its `Ranker` for all of that, and knows nothing else about it. As it stands, it is the ranker of an index;
 `ranking.signals.SignalRanker` is the one of a memory, which recall plugs in.
@@ -6,8 +6,7 @@ A search asks its `Ranker` for all of that, and knows nothing else about it. As 
 Where to change what:
 - the default rule of fusion: `ranking.fusion.Auto`. A rule that looks at both lists before it weighs them overrides
   `rank`, and gives None for `native`, or the formula that says the same.
-- the scale of `Hit.relevance`, from 0 to 1: `Ranker.relevance`. One that is calibrated for a collection is given
-  to the ranker when it is `fitted`.
+- the scale of `Hit.relevance`, from 0 to 1: `ranking.fusion.Scale`, and how it is measured `ranking.calibration`.
 - another order of the best candidates: a `Reranker`, the stage after this one.
 """
 
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from twofold.ranking.expressions import EngineFusion as EngineFusion
 from twofold.ranking.fusion import Leg, LegName, Strategy, settle
-from twofold.results import Explanation, Mode
+from twofold.results import Explanation
 
 
 class Place(NamedTuple):
@@ -43,22 +42,6 @@ class Candidate(NamedTuple):
     """What each leg adds to the score."""
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """What a hit must have: this final score, or else, as a second chance, this cosine."""
-
-    score: float
-    cosine: float | None = None
-    """Meaning alone is enough from here on; None if it never is."""
-
-    def lets_through(self, candidate: Candidate) -> bool:
-        """The candidate is good enough, as far as is known."""
-        if candidate.score >= self.score:
-            return True
-        dense = candidate.places.get("dense")
-        return dense is not None and self.cosine is not None and dense.score >= self.cosine
-
-
 class Reranker(Protocol):
     """The stage after ranking: looks at the best candidates once more, together with the query's text."""
 
@@ -73,7 +56,7 @@ class Ranker:
     fusion: Strategy
     """How the legs become one score. What has no weight is not searched for."""
     min_score: float | None = None
-    """Hits below this final score are left out."""
+    """Hits of less relevance, from 0 to 1, are left out."""
     reads_payload: ClassVar[bool] = False
     """The engine's fusion reads payloads, in which it may stumble over anything; ours reads them with care."""
 
@@ -101,18 +84,18 @@ class Ranker:
         candidates = {f.id: Candidate(rows[f.id], f.score, f.score, places[f.id], f.parts) for f in fused}
         return in_order(candidates) if len(legs) > 1 else in_leg_order(candidates, legs[0])
 
-    def floor(self, mode: Mode) -> Floor | None:
-        """What a hit must have, in a search that used these legs: the score that was asked for."""
-        return None if self.min_score is None else Floor(self.min_score)
+    def admit(self, candidates: Sequence[Candidate], legs: Sequence[LegName]) -> Sequence[Candidate]:
+        """Those that are relevant enough, of a ranking that these legs made."""
+        least = self.min_score
+        return candidates if least is None else [c for c in candidates if self.relevance(c.score, legs) >= least]
 
     def screen(self, row: Any) -> str | None:
         """Why a document can't be handed out; None if it can, as whatever is in an index."""
         return None
 
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """A final score on the scale from 0 to 1: as a share of the best that these legs can give together."""
-        best = self.fusion.ceiling() * sum(self.fusion.weight(leg) for leg in legs)
-        return min(max(score / best, 0.0), 1.0) if best > 0 else 0.0
+        """A final score on the scale from 0 to 1."""
+        return self.fusion.relevance(score, legs)
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
         """Where a candidate's score comes from: scores and ranks of both legs, and what each of them adds."""

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from twofold.filters import AnyOf, Either, Equals
 from twofold.ranking.expressions import (
     Absolute,
+    Clipped,
     EngineFusion,
     Expression,
     FieldValue,
@@ -24,15 +25,14 @@ from twofold.ranking.expressions import (
     Holds,
     Product,
     Quotient,
-    Ramp,
     Sum,
     evaluate,
     holds,
     product,
 )
 from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, auto_formula
-from twofold.ranking.ranker import Candidate, Floor, Ranker, in_leg_order, in_order, places_of
-from twofold.results import Explanation, Mode
+from twofold.ranking.ranker import Candidate, Ranker, in_leg_order, in_order, places_of
+from twofold.results import Explanation
 
 # --- How the signals of one query are set ---
 
@@ -41,6 +41,7 @@ _DAY_SECONDS = 86_400.0
 _HALFWAY_ACCESS_COUNT = 10.0
 _NAMES_FOR_BOOST = 3
 _BOOST = 1.5
+_GATE_LOOKS_AT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def _factors(
         popular = Sum((1 + popularity, Quotient(-_HALFWAY_ACCESS_COUNT * popularity, count)))
     # 1 - weight for importance 0, 1 for 0.5, 1 + weight for 1; a damaged one must not make the score infinite.
     if importance:
-        important = Sum((1 - importance, Product((2 * importance, Ramp(FieldValue("importance", 0.5), zero=0.0)))))
+        important = Sum((1 - importance, Product((2 * importance, Clipped(FieldValue("importance", 0.5))))))
     typed = _by_type(1.0, dict(type_weights))
     shown = {
         "recency_factor": _unless_pinned(aged, pinned_aged),
@@ -213,8 +214,10 @@ class SignalRanker(Ranker):
     """Ranks by the fusion and the signals, with a floor of its own, and looks at rows before they are handed out."""
 
     signals: Signals = field(default_factory=lambda: Signals(datetime.now(timezone.utc)))
-    default_floor: Floor | None = None
-    """The floor where both legs took part and no score was asked for."""
+    gate: bool = False
+    """Where no relevance was asked for: give nothing unless one of the best is an answer."""
+    surplus: float = 0.0
+    """A share of the tags' weight that says nothing about the query, so that the gate doesn't count it."""
     damage: Callable[[Any], str | None] = lambda row: None
     """Why a row can't be handed out, None if it can."""
     tag_weight: float = 0.0
@@ -227,12 +230,13 @@ class SignalRanker(Ranker):
 
     def fitted(self, fusion: Strategy) -> SignalRanker:
         """The same with another fusion: tags count by what words count in it."""
-        return replace(self, fusion=fusion, tag_weight=self.signals.tag_share * fusion.weight("lexical"))
+        weight = self.signals.tag_share * fusion.weight("lexical") * fusion.tag_unit
+        return replace(self, fusion=fusion, tag_weight=weight)
 
     def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
         """The signals as a formula, where the fusion is one too: what `Signals.weigh` makes of it."""
         fusion, signals = self.fusion, self.signals
-        if not isinstance(fusion, Auto) or fusion.background is None:
+        if not isinstance(fusion, Auto):
             return None
         own = leg_factors(fusion.alpha, tuple(signals.type_alpha.items()))
         plain = auto_formula(fusion, legs, terms, (own["dense"], own["lexical"]))
@@ -241,13 +245,13 @@ class SignalRanker(Ranker):
             score = Sum((score, Product((self.tag_weight, signals.tags))))
         score = Product((score, signals.factors.product))
         if signals.factors.added:
-            score = Sum((score, Product((sum(fusion.weights), signals.factors.added))))
+            score = Sum((score, Product((self._best, signals.factors.added))))
         return replace(plain, expression=score)
 
     def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
         """Fuse the legs with one of tags, multiply with the factors, and order by (score, id)."""
         places = places_of(legs, rows)
-        alpha, best = self.fusion.alpha, self.fusion.ceiling() * sum(self.fusion.weights)
+        alpha, best = self.fusion.alpha, self._best
         candidates = {}
         for fused in self.fusion.fuse([*legs, *self._tag_leg(rows)], rows):
             row = rows[fused.id]
@@ -266,11 +270,24 @@ class SignalRanker(Ranker):
         named = sorted(((i, share) for i, share in shares if share > 0), key=lambda hit: (-hit[1], rows[hit[0]].id))
         return [Leg("tags", named, weight=self.tag_weight)] if named else []
 
-    def floor(self, mode: Mode) -> Floor | None:
-        """The score that was asked for, or the floor that was measured for both legs together."""
-        if self.min_score is not None:
-            return Floor(self.min_score)
-        return self.default_floor if mode == "hybrid" else None
+    @property
+    def _best(self) -> float:
+        """The best score there can be, as far as freshness is a share of it."""
+        return self.fusion.ceiling() * sum(self.fusion.weights)
+
+    def admit(self, candidates: Sequence[Candidate], legs: Sequence[LegName]) -> Sequence[Candidate]:
+        """All of them or, unless one of the best is an answer, none; those relevant enough if that was asked for."""
+        scale = self.fusion.scale if isinstance(self.fusion, Auto) else None
+        if self.min_score is not None or not self.gate or scale is None:
+            return super().admit(candidates, legs)
+        least = scale.floor + self.surplus * self.tag_weight
+        return candidates if any(self._fused_score(each) >= least for each in candidates[:_GATE_LOOKS_AT]) else []
+
+    def _fused_score(self, candidate: Candidate) -> float:
+        """A score without what age, use and importance made of it: they say nothing about the query."""
+        factors, metadata = self.signals.factors, candidate.row.metadata
+        added = self._best * evaluate(factors.added, metadata)
+        return (candidate.score - added) / max(evaluate(factors.product, metadata), 1e-6)
 
     def screen(self, row: Any) -> str | None:
         """What is wrong with a row."""
