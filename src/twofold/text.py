@@ -7,25 +7,6 @@ import unicodedata
 from collections.abc import Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What prose and its mark-up have in common with code: links, addresses, lists, headings, tables, fences, quoted code,
-# references, notes in brackets, paths, sums of money, and/or.
-_MARKUP = re.compile(
-    r"""
-    \[[^\]\n]*\]\([^)\n]*\) | \b[a-z]+://\S+ | [^\s@]{1,64}@[^\s@]+\.\w+ | (?<=\s)(?:/[\w{}.-]+)+
-    | ^[ \t]*(?: [#>*+-]+(?=\s) | \|.*\|[ \t]*$ | ```\w*[ \t]*$ | \[[^\]\n]*\] )
-    | `[^`\n]+` | \*\* | __ | \[\w{1,3}\] | \{[a-z]+\}
-    | [$€£]\s?\d | \d\s?% | (?<=\w)[/&](?=\w) | \s&\s | (?<!\S)[#@]\w+
-    """,
-    re.MULTILINE | re.VERBOSE,
-)
-# Brackets and semicolons count where prose would not put them: `load(`, `),`, `);` at the end of a line. The options of
-# a command count double: prose has none.
-_SYMBOL = re.compile(
-    r"\w\(|\)[.:;,)\]]|[{}\[\]=_<>|$\\*&#@^~`+/%]|;$|(?<!\S)-(?=-?[A-Za-z])|(?<=\s-)[A-Za-z]|(?<=\s--)[A-Za-z]",
-    re.MULTILINE,
-)
-_CODE = re.compile(r"[A-Za-z]_[A-Za-z]|\b[a-z]{2,}[A-Z]|\w\(|[A-Za-z_]{2}\.[A-Za-z_]{2}|(?<!\w)/\w|[*$|<>={}\[\]`]")
-_MAX_CODE_CHARACTERS = 1000
 _SILENT_CATEGORIES = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
 
 
@@ -59,23 +40,6 @@ def clean_query(query: str, limit: int) -> tuple[str, str | None]:
 def says_something(text: str) -> bool:
     """There is more in it than punctuation, blanks and control characters."""
     return any(unicodedata.category(character) not in _SILENT_CATEGORIES for character in text)
-
-
-def looks_like_code(text: str) -> bool:
-    """A text in which more than one character of forty is a symbol that prose has little use for."""
-    start = text[:_MAX_CODE_CHARACTERS]
-    if not _has_many_symbols(start):  # most prose: no need to search it for mark-up
-        return False
-    return _has_many_symbols(_MARKUP.sub(" ", start))
-
-
-def _has_many_symbols(text: str) -> bool:
-    return len(_SYMBOL.findall(text)) > max(1, len(text) / 40)
-
-
-def has_code(query: str) -> bool:
-    """There is a name, a call or a symbol in it as code has them: `parse_args`, `main(`, `*.py`."""
-    return _CODE.search(query) is not None
 
 
 def plain_matches(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:

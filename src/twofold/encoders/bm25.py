@@ -34,6 +34,9 @@ _SEAM = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][
 _FIRST_PAIR_ID = 2**31
 _PAIR_MULTIPLIER = 0x9E3779B1  # so that the order of a pair's words matters
 _NO_COUNTS = np.empty(0)
+# What a part of an identifier, or a compound as a whole, counts in a query, where a written word counts 1: it is rarer
+# than a word, and says less.
+_EXTRA_TOKEN_WEIGHT = 0.5
 # Endings whose stemming rule asks for an accent, which folding takes away: singular and plural would differ.
 _ACCENTED_ENDINGS = {
     "portuguese": (re.compile(r"[oõ]es\b", re.IGNORECASE), "ao"),  # informação, informações
@@ -63,11 +66,11 @@ class BM25:
         self,
         language: str = "english",
         *,
-        k1: float = 1.0,
-        b: float = 0.5,
+        k1: float = 1.2,
+        b: float = 0.75,
         avg_len: float = 100.0,
-        delta: float = 0.5,
-        pairs: float = 0.5,
+        delta: float = 0.25,
+        pairs: float = 0.25,
         split_identifiers: bool = True,
         fold_accents: bool = True,
         stopwords: Sequence[str] | None = None,
@@ -103,8 +106,12 @@ class BM25:
         """A vector to search with: a word that stands in it twice counts more, but not double."""
         indices, counts = self._counts(text)
         pairs, repeats = self._pairs(text)
-        weights = [*np.sqrt(counts).tolist(), *(self._settings["pairs"] * np.sqrt(repeats)).tolist()]
-        return Sparse([*indices, *pairs], weights, len(indices))
+        weights = np.sqrt(counts)
+        if self._settings["split_identifiers"] and extra_tokens(normalise(text)):
+            written = self._counts(text, split=False)[0]
+            weights = np.where(np.isin(indices, written), weights, _EXTRA_TOKEN_WEIGHT * weights)
+        pair_weights = self._settings["pairs"] * np.sqrt(repeats)
+        return Sparse([*indices, *pairs], [*weights.tolist(), *pair_weights.tolist()], len(indices))
 
     def stem(self, word: str) -> str | None:
         """What all forms of a word have in common; None for a word that isn't indexed."""
@@ -125,10 +132,10 @@ class BM25:
         pair_weights = repeats * (k1 + 1) / (repeats + norm)
         return Sparse([*indices, *pairs], [*word_weights.tolist(), *pair_weights.tolist()], len(indices))
 
-    def _counts(self, text: str) -> tuple[list[int], Any]:
+    def _counts(self, text: str, *, split: bool = True) -> tuple[list[int], Any]:
         """Token ids, ascending, and how often each occurs."""
         text = normalise(text)
-        if self._settings["split_identifiers"]:
+        if split and self._settings["split_identifiers"]:
             text = " ".join([text, *extra_tokens(text)])
         if self._settings["fold_accents"]:
             text = self._before_folding(text)

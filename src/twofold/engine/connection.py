@@ -37,8 +37,6 @@ class Capabilities:
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
     shared: bool = False
     """Others may write to it as well, so that what was read goes out of date."""
-    at_hand: bool = False
-    """So near that to ask twice is cheaper than to ask for more."""
     corpus_idf: bool = True
     """Can be told in which part of a collection to count how rare a word is."""
 

@@ -225,7 +225,6 @@ PARTS = Parts(
     search_params=edge.SearchParams,
     idf_params=edge.IdfParams,
     payload_without=edge.PayloadSelector.Exclude,
-    rrf=edge.Fusion.Rrf,
     dbsf=edge.Fusion.Dbsf,
     newest_first=lambda key: edge.OrderBy(key, edge.Direction.Desc),
     formula=edge.Formula,

@@ -83,7 +83,6 @@ class Parts:
     """From the filter of a corpus; None where the engine always counts in the whole collection."""
     payload_without: _Make
 
-    rrf: _Make
     dbsf: _Make
     newest_first: _Make
     formula: _Make

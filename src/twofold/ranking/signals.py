@@ -42,6 +42,8 @@ _HALFWAY_ACCESS_COUNT = 10.0
 _NAMES_FOR_BOOST = 3
 _BOOST = 1.5
 _GATE_LOOKS_AT = 10
+GATE_RELEVANCE = 0.25
+"""What the best memory must have, so that any are given: between what unrelated questions get and a likely answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +279,10 @@ class SignalRanker(Ranker):
 
     def admit(self, candidates: Sequence[Candidate], legs: Sequence[LegName]) -> Sequence[Candidate]:
         """All of them or, unless one of the best is an answer, none; those relevant enough if that was asked for."""
-        scale = self.fusion.scale if isinstance(self.fusion, Auto) else None
-        if self.min_score is not None or not self.gate or scale is None:
+        if self.min_score is not None or not self.gate or not isinstance(self.fusion, Auto) or not self.fusion.scale:
             return super().admit(candidates, legs)
-        least = scale.floor + self.surplus * self.tag_weight
-        return candidates if any(self._fused_score(each) >= least for each in candidates[:_GATE_LOOKS_AT]) else []
+        scores = [self._fused_score(each) - self.surplus * self.tag_weight for each in candidates[:_GATE_LOOKS_AT]]
+        return candidates if scores and self.relevance(max(scores), legs) >= GATE_RELEVANCE else []
 
     def _fused_score(self, candidate: Candidate) -> float:
         """A score without what age, use and importance made of it: they say nothing about the query."""
