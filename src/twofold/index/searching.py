@@ -8,7 +8,7 @@ each other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from twofold.documents import point_id
 from twofold.engine import calls
-from twofold.engine.layout import ScoredPoint, Stored, from_point
+from twofold.engine.layout import Point, ScoredPoint, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, TextContains
@@ -161,7 +161,8 @@ class Searcher:
             seen: set[str] = set()
             for number, batch in enumerate(batches):
                 start = number * len(batch)
-                deeper, brought = _read(plan, answers[start : start + len(batch)])
+                own = answers[start : start + len(batch)]
+                deeper, brought = (yield from self._fuse(plan, own, limit)) if plan.native is None else _read(plan, own)
                 candidates += [each for each in deeper if each.row.point not in seen] if seen else deeper
                 seen = {each.row.point for each in candidates} if len(batches) > 1 else seen
             if len(candidates) != wanted or wanted >= everything or candidates[need - 1].tie != candidates[-1].tie:
@@ -178,10 +179,10 @@ class Searcher:
         if plan.native is None:  # with nothing to fuse, no more than is shown
             alone = len(plan.legs) == 1 and plan.ranker.keeps_order
             most = min(depth, limit) if alone else depth
-            return [self.leg_request(query, leg, depth, limit=most, payload=True) for leg in plan.legs]
+            payload = len(plan.legs) == 1 or plan.ranker.reads_payload
+            return [self.leg_request(query, leg, depth, limit=most, payload=payload) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
-        payload = query.hidden_fields or True
-        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=payload)
+        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=query.hidden_fields or True)
         return [fused, *legs] if query.explain else [fused]
 
     def leg_request(
@@ -200,6 +201,20 @@ class Searcher:
             idf_corpus=query.idf_corpus if leg.name == "lexical" and self.ready.corpus_idf else None,
             with_payload=payload,
         )
+
+    def _fuse(
+        self, plan: _Plan, answers: Sequence[Sequence[ScoredPoint]], limit: int
+    ) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
+        """What the legs brought, ranked here. Unless the ranker reads all payloads, only what is shown is fetched."""
+        found = zip(plan.legs, answers, strict=True)
+        legs = join_legs([Leg(leg.name, _by_score(points), leg.terms) for leg, points in found])
+        points: Iterable[Point] = [point for each in answers for point in each]
+        if len(plan.legs) > 1 and not plan.ranker.reads_payload:
+            fused = plan.ranker.fusion.fuse(legs)
+            least = fused[min(limit, len(fused)) - 1].score if fused else 0.0
+            best = [str(each.id) for each in fused if each.score >= least]
+            points = yield from calls.retrieve(self.ready.collection, best)
+        return plan.ranker.rank(legs, {point.id: from_point(point) for point in points}), legs
 
     # --- when no leg finds anything ------------------------------------------------------------
 
@@ -247,20 +262,13 @@ class Searcher:
 
 
 def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[Candidate], Sequence[Leg]]:
-    """The engine's answers as a ranking, and what the legs brought if they were asked for."""
-    if plan.native is None:
-        rows = {str(point.id): from_point(point) for points in answers for point in points}
-        legs = join_legs(
-            [Leg(leg.name, _by_score(points), leg.terms) for leg, points in zip(plan.legs, answers, strict=True)]
-        )
-        return plan.ranker.rank(legs, rows), legs
+    """The engine's ranking, and what the legs brought if that was asked for."""
     points = answers[0]
     fused = [from_point(point) for point in points]
     settled = settle(zip(fused, [point.score for point in points], strict=True), lambda row: row.id)
     if plan.query.explain:
-        # Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
-        hits = [[(point.id, point.score) for point in leg] for leg in answers[1:]]
-        legs = join_legs([Leg(leg.name, each, leg.terms) for leg, each in zip(plan.legs, hits, strict=True)])
+        found = zip(plan.legs, answers[1:], strict=True)
+        legs = join_legs([Leg(leg.name, _by_score(points), leg.terms) for leg, points in found])
         shown = {point.id: row for point, row in zip(points, fused, strict=True)}
         ranked = {each.row.point: each for each in plan.ranker.rank(legs, shown)}
         explained = [
@@ -272,8 +280,11 @@ def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[C
 
 
 def _by_score(points: Sequence[ScoredPoint]) -> list[tuple[str, float]]:
-    """What a leg found, best first and ties by id: engines order them by where they happen to be stored."""
-    return settle([(str(point.id), point.score) for point in points], str)
+    """What a leg found, best first and ties by id: engines order them by where they happen to be stored.
+
+    Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
+    """
+    return settle([(point.id, point.score) for point in points], str)
 
 
 def _shown(

@@ -76,28 +76,30 @@ class Calibration:
 
     def fit(self, fusion: Auto, vector: npt.ArrayLike | None, depth: int) -> Auto:
         """The fusion for a question with this vector, of which each leg brings so many candidates."""
-        fitted = self._fit(fusion, vector)
-        hidden = 1 - depth / self.total if self.total > depth else 0.5
-        absent = max(0.0, NormalDist().inv_cdf(hidden)) * fitted.spread / fitted.unit
         if fusion.weights not in self._scales:
             self._scales[fusion.weights] = self._scale(fusion)
-        return replace(fitted, absent=absent, scale=self._scales[fusion.weights])
+        mean, spread = self._of(vector)
+        absent = _last_of(depth, self.total) * spread / self.spread
+        scale = self._scales[fusion.weights]
+        return replace(fusion, mean=mean, spread=spread, unit=self.spread, words=self.words, absent=absent, scale=scale)
 
-    def _fit(self, fusion: Auto, vector: npt.ArrayLike | None) -> Auto:
-        """With the mean and the spread that this question's cosines have, drawn towards those of other questions."""
-        mean, variance = self.mean, self.spread**2
-        if self.sample is not None and len(self.sample) and vector is not None:
-            cosines = self.sample @ unit(vector)
-            trust = len(cosines) / (len(cosines) + _TEXTS_HALF_TRUSTED)
-            mean += trust * (float(cosines.mean()) - mean)
-            variance += trust * (float(cosines.var()) - variance)
-        return replace(fusion, mean=mean, spread=math.sqrt(variance), unit=self.spread, words=self.words)
+    def _of(self, vector: npt.ArrayLike | None) -> tuple[float, float]:
+        """The mean and the spread of this question's cosines, drawn towards those of the unrelated questions."""
+        if self.sample is None or vector is None:
+            return self.mean, self.spread
+        cosines = self.sample @ unit(vector)
+        count = len(cosines)
+        own, squares = float(cosines.sum()) / count, float(cosines @ cosines) / count
+        trust = count / (count + _TEXTS_HALF_TRUSTED)
+        variance = self.spread**2 + trust * (max(squares - own**2, 0.0) - self.spread**2)
+        return self.mean + trust * (own - self.mean), math.sqrt(variance)
 
     def _scale(self, fusion: Auto) -> Scale | None:
         """What the best hits of unrelated questions score with these weights; None if none found anything."""
         best = []
         for probe in self.probes:
-            fitted = self._fit(fusion, probe.vector)
+            mean, spread = self._of(probe.vector)
+            fitted = replace(fusion, mean=mean, spread=spread, unit=self.spread, words=self.words)
             meaning = np.nan_to_num(fitted.meaning(probe.cosines), nan=0.0)
             scores = fusion.weights[0] * meaning + fusion.weights[1] * fitted.by_words(probe.lexical, probe.terms)
             if len(scores):
@@ -118,6 +120,12 @@ class Calibration:
         )
 
 
+@lru_cache(maxsize=256)
+def _last_of(depth: int, total: int) -> float:
+    """How many spreads above the mean the last of so many texts lies that are the nearest among all."""
+    return max(0.0, NormalDist().inv_cdf(1 - depth / total)) if total > depth else 0.0
+
+
 def calibrate(
     sample: Numbers | None,
     probes: Sequence[Probe],
@@ -131,7 +139,7 @@ def calibrate(
     words = WORD_WEIGHT * (max(words_per_text, 1.0) / _USUAL_WORDS) ** _LENGTH_EXPONENT * (1 + unknown_language)
     seen = Calibration(texts, total, words=words, sample=sample, probes=tuple(probes))
     vectors = [unit(probe.vector) for probe in probes if probe.vector is not None]
-    if sample is None or not len(sample) or not vectors:
+    if sample is None or not vectors:
         return seen
     cosines = sample @ np.array(vectors).T
     return replace(seen, mean=float(cosines.mean()), spread=max(float(cosines.std()), 1e-3))
@@ -140,5 +148,5 @@ def calibrate(
 def unit(vector: npt.ArrayLike) -> Numbers:
     """The same direction with length 1."""
     array = np.asarray(vector, dtype=np.float64)
-    length = float(np.linalg.norm(array))
+    length = math.sqrt(float(array @ array))
     return array / length if length else array

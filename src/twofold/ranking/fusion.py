@@ -370,11 +370,10 @@ def auto_formula(
 ) -> ex.Formula:
     """What `Auto` computes from these legs; meaning and words times their factors."""
     share, offset = fusion.weight("dense") / fusion.unit, fusion.weight("dense") * fusion.mean / fusion.unit
-    dense = ex.Sum((ex.product(share, _greatest(legs, "dense")), -offset))
-    meaning = ex.product(factors[0], dense)
+    meaning = (ex.product(share, factors[0], _greatest(legs, "dense")), ex.product(-offset, factors[0]))
     words = ex.product(fusion.weight("lexical") * fusion.by_words(1.0, terms), factors[1], _greatest(legs, "lexical"))
     absent = fusion.mean + fusion.absent * fusion.unit
-    return ex.Formula(ex.Sum((meaning, words)), missing=tuple(absent if name == "dense" else 0.0 for name in legs))
+    return ex.Formula(ex.Sum((*meaning, words)), missing=tuple(absent if name == "dense" else 0.0 for name in legs))
 
 
 def _greatest(legs: tuple[LegName, ...], name: LegName) -> ex.Expression:

@@ -228,7 +228,9 @@ class SignalRanker(Ranker):
 
     @property
     def keeps_order(self) -> bool:
-        return False
+        signals = self.signals
+        neutral = signals.factors.product == product(1.0) and not (signals.factors.added or signals.named)
+        return neutral and not signals.type_alpha and super().keeps_order
 
     def fitted(self, fusion: Strategy) -> SignalRanker:
         """The same with another fusion: tags count by what words count in it."""
@@ -281,8 +283,9 @@ class SignalRanker(Ranker):
         """All of them or, unless one of the best is an answer, none; those relevant enough if that was asked for."""
         if self.min_score is not None or not self.gate or not isinstance(self.fusion, Auto) or not self.fusion.scale:
             return super().admit(candidates, legs)
-        scores = [self._fused_score(each) - self.surplus * self.tag_weight for each in candidates[:_GATE_LOOKS_AT]]
-        return candidates if scores and self.relevance(max(scores), legs) >= GATE_RELEVANCE else []
+        surplus = self.surplus * self.tag_weight
+        scores = (self._fused_score(each) - surplus for each in candidates[:_GATE_LOOKS_AT])
+        return candidates if any(self.relevance(score, legs) >= GATE_RELEVANCE for score in scores) else []
 
     def _fused_score(self, candidate: Candidate) -> float:
         """A score without what age, use and importance made of it: they say nothing about the query."""
