@@ -69,7 +69,7 @@ class BM25:
         k1: float = 1.2,
         b: float = 0.75,
         avg_len: float = 100.0,
-        delta: float = 0.25,
+        delta: float = 0.5,
         pairs: float = 0.25,
         split_identifiers: bool = True,
         fold_accents: bool = True,

@@ -265,7 +265,7 @@ class Average(Strategy):
 
 # --- The default strategy ---
 
-WORD_WEIGHT = 0.5
+WORD_WEIGHT = 0.45
 """What BM25 counts beside meaning where each is on its own scale, in texts of a hundred words."""
 TYPICAL_SPREAD = 0.1
 """How much cosines vary where that can't be measured."""
