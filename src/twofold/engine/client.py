@@ -255,7 +255,7 @@ def _decay(x: Any, target: Any, scale: float) -> models.DecayParamsExpression:
 
 PARTS = Parts(
     request=lambda prefetches=None, **rest: models.QueryRequest.model_construct(prefetch=prefetches, **rest),
-    prefetch=models.Prefetch.model_construct,
+    prefetch=lambda prefetches=None, **rest: models.Prefetch.model_construct(prefetch=prefetches, **rest),
     search_params=models.SearchParams.model_construct,
     idf_params=_IDF_CORPUS and (lambda corpus: _IDF_CORPUS.model_construct(corpus=corpus)),
     payload_without=lambda keys: models.PayloadSelectorExclude(exclude=keys),

@@ -42,8 +42,8 @@ class VectorQuery:
     """The points whose words decide how rare a word is; None for the whole collection."""
     with_payload: bool | tuple[str, ...] = False
     """Bring the payload along: all of it, or all but these metadata fields."""
-    with_dense: bool = False
-    """Bring the dense vectors along."""
+    among: tuple[VectorQuery, ...] = ()
+    """Score exactly what these find, instead of searching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ class FusedQuery:
     fusion: ex.EngineFusion | NewestFirst
     limit: int
     with_payload: bool | tuple[str, ...] = True
-    with_dense: bool = False
 
 
 EngineQuery: TypeAlias = VectorQuery | FusedQuery
@@ -135,15 +134,13 @@ class RequestBuilder:
         wanted: Any = query.with_payload
         if isinstance(wanted, tuple):
             wanted = self.parts.payload_without([metadata_key(field) for field in wanted])
-        vectors = [DENSE] if query.with_dense else False
         if isinstance(query, VectorQuery):
-            return self.parts.request(**self._leg(query), with_payload=wanted, with_vector=vectors)
+            return self.parts.request(**self._leg(query), with_payload=wanted)
         return self.parts.request(
             limit=query.limit,
             query=_fusion(query.fusion, self.parts),
-            prefetches=[self.parts.prefetch(**self._leg(leg)) for leg in query.legs],
+            prefetches=[self._prefetch(leg) for leg in query.legs],
             with_payload=wanted,
-            with_vector=vectors,
         )
 
     def _leg(self, leg: VectorQuery) -> dict[str, Any]:
@@ -158,7 +155,14 @@ class RequestBuilder:
             "filter": None if leg.filter is None else self._filter(leg.filter),
             "score_threshold": leg.score_threshold,
             "params": params,
+            "prefetches": [self._prefetch(each) for each in leg.among] or None,
         }
+
+    def _prefetch(self, leg: VectorQuery) -> Any:
+        """A leg of a request, or of a leg: several have the same ones among theirs, and each is converted once."""
+        if id(leg) not in self._converted:
+            self._converted[id(leg)] = self.parts.prefetch(**self._leg(leg))
+        return self._converted[id(leg)]
 
     def _filter(self, where: Filter) -> Any:
         if id(where) not in self._converted:

@@ -35,6 +35,9 @@ log = logging.getLogger("twofold")
 # Fetched beyond what is shown, so that ties at the cut are ordered by id and not by chance.
 _SPARE_ROWS = 4
 _DEPTH_GROWTH = 4
+EXACT_DEPTH = 30
+"""How many candidates of each leg the default fusion looks at, where the depth is greater. It scores each of them by
+meaning and by words, so that more of them gain nothing."""
 _MAX_FALLBACK_WORDS = 64
 _MAX_LOGGED_REASONS = 256
 _MODES: dict[LegName, Mode] = {"dense": "dense", "lexical": "lexical"}
@@ -60,6 +63,11 @@ class _Plan:
     legs: Sequence[EncodedLeg]
     native: EngineFusion | None
     """How the engine fuses; None if we do."""
+
+    @property
+    def exact(self) -> bool:
+        """Both legs score what either of them finds first: then nothing has to be guessed, and few are enough."""
+        return isinstance(self.ranker.fusion, Auto) and len(self.legs) > 1
 
 
 class Searcher:
@@ -121,7 +129,7 @@ class Searcher:
             return fusion
         calibration = yield from self.ready.sampler.calibration(self.ready, query.part)
         vector = next((leg.vector for leg in legs if isinstance(leg.vector, np.ndarray)), None)
-        return calibration.fit(fusion, vector, query.config.depth)
+        return calibration.fit(fusion, vector)
 
     # --- asking the engine ---------------------------------------------------------------------
 
@@ -149,7 +157,8 @@ class Searcher:
         What a deeper one adds comes after what is already there. So a page within the first depth is always cut from
         the same ranking, and so is every later one: pages join without gaps or repeats.
         """
-        need, depths = plan.query.need, [plan.query.config.depth]
+        depth = plan.query.config.depth
+        need, depths = plan.query.need, [min(depth, EXACT_DEPTH) if plan.exact else depth]
         while depths[-1] < need:
             depths.append(depths[-1] * _DEPTH_GROWTH)
         everything, wanted = len(plan.legs) * depths[-1], need + spare
@@ -176,12 +185,18 @@ class Searcher:
         To explain the latter, both legs travel in the same batch, ids and scores only.
         """
         query = plan.query
-        if plan.native is None:  # with nothing to fuse, no more than is shown
-            alone = len(plan.legs) == 1 and plan.ranker.keeps_order
-            most = min(depth, limit) if alone else depth
-            payload = len(plan.legs) == 1 or plan.ranker.reads_payload
+        alone = len(plan.legs) == 1
+        if plan.native is None and not plan.exact:  # with nothing to fuse, no more than is shown
+            most = min(depth, limit) if alone and plan.ranker.keeps_order else depth
+            payload = alone or plan.ranker.reads_payload
             return [self.leg_request(query, leg, depth, limit=most, payload=payload) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
+        if plan.exact:
+            everything, found = sum(leg.limit for leg in legs), tuple(legs)
+            payload = plan.native is None and plan.ranker.reads_payload
+            legs = [replace(leg, limit=everything, filter=None, among=found, with_payload=payload) for leg in legs]
+        if plan.native is None:
+            return [*legs]
         fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=query.hidden_fields or True)
         return [fused, *legs] if query.explain else [fused]
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -74,14 +73,13 @@ class Calibration:
     probes: tuple[Probe, ...] = field(default=(), repr=False, compare=False)
     _scales: dict[tuple[float, float], Scale | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def fit(self, fusion: Auto, vector: npt.ArrayLike | None, depth: int) -> Auto:
-        """The fusion for a question with this vector, of which each leg brings so many candidates."""
+    def fit(self, fusion: Auto, vector: npt.ArrayLike | None) -> Auto:
+        """The fusion for a question with this vector."""
         if fusion.weights not in self._scales:
             self._scales[fusion.weights] = self._scale(fusion)
         mean, spread = self._of(vector)
-        absent = _last_of(depth, self.total) * spread / self.spread
         scale = self._scales[fusion.weights]
-        return replace(fusion, mean=mean, spread=spread, unit=self.spread, words=self.words, absent=absent, scale=scale)
+        return replace(fusion, mean=mean, spread=spread, unit=self.spread, words=self.words, scale=scale)
 
     def _of(self, vector: npt.ArrayLike | None) -> tuple[float, float]:
         """The mean and the spread of this question's cosines, drawn towards those of the unrelated questions."""
@@ -118,12 +116,6 @@ class Calibration:
             f"an unrelated question and a text have a cosine of {self.mean:.2f} ± {self.spread:.2f}, words count "
             f"{self.words:.2f}{found} ({self.texts} of {self.total} texts and {len(self.probes)} questions)"
         )
-
-
-@lru_cache(maxsize=256)
-def _last_of(depth: int, total: int) -> float:
-    """How many spreads above the mean the last of so many texts lies that are the nearest among all."""
-    return max(0.0, NormalDist().inv_cdf(1 - depth / total)) if total > depth else 0.0
 
 
 def calibrate(

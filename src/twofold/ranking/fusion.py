@@ -149,10 +149,6 @@ class Strategy(ABC):
         """What having everything that a query names counts, where words count by their weight."""
         return 1.0
 
-    def missing(self, leg: LegName) -> float:
-        """The normalised score of a document that this leg did not find."""
-        return 0.0
-
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
         """A final score on a scale from 0 to 1: here as a share of the best that these legs can give together."""
         best = self.ceiling() * sum(self.weight(leg) for leg in legs)
@@ -171,9 +167,6 @@ class Strategy(ABC):
             for (identity, _), value in zip(leg.hits, self.normalise(leg), strict=True):
                 if only is None or identity in only:
                     parts.setdefault(identity, {})[leg.name] = weight * value
-        for name, part in [(leg.name, self.missing(leg.name)) for leg in legs]:
-            for by_leg in parts.values() if part else ():
-                by_leg.setdefault(name, self.weight(name) * part)
         scores = ((identity, math.fsum(by_leg.values())) for identity, by_leg in parts.items())
         return [Fused(identity, score, parts[identity]) for identity, score in settle(scores, str)]
 
@@ -306,8 +299,6 @@ class Auto(Strategy):
     spread: float = TYPICAL_SPREAD
     unit: float = TYPICAL_SPREAD
     words: float = WORD_WEIGHT
-    absent: float = 0.0
-    """What counts as the meaning of a text that words alone found: a little less than of the last that meaning did."""
     scale: Scale | None = None
     """What scores say here; None if nobody measured it."""
     name: ClassVar[str] = "auto"
@@ -351,9 +342,6 @@ class Auto(Strategy):
     def native(self, legs: tuple[LegName, ...], terms: int) -> ex.EngineFusion | None:
         return auto_formula(self, legs, terms)
 
-    def missing(self, leg: LegName) -> float:
-        return self.absent if leg == "dense" else 0.0
-
     def relevance(self, score: float, legs: Sequence[LegName]) -> float:
         if self.scale is None:
             return super().relevance(score, legs)
@@ -372,8 +360,8 @@ def auto_formula(
     share, offset = fusion.weight("dense") / fusion.unit, fusion.weight("dense") * fusion.mean / fusion.unit
     meaning = (ex.product(share, factors[0], _greatest(legs, "dense")), ex.product(-offset, factors[0]))
     words = ex.product(fusion.weight("lexical") * fusion.by_words(1.0, terms), factors[1], _greatest(legs, "lexical"))
-    absent = fusion.mean + fusion.absent * fusion.unit
-    return ex.Formula(ex.Sum((*meaning, words)), missing=tuple(absent if name == "dense" else 0.0 for name in legs))
+    # A document without a vector is as near as any.
+    return ex.Formula(ex.Sum((*meaning, words)), tuple(fusion.mean if name == "dense" else 0.0 for name in legs))
 
 
 def _greatest(legs: tuple[LegName, ...], name: LegName) -> ex.Expression:
