@@ -70,6 +70,8 @@ class Explanation:
     """The factor for being pinned."""
     type_factor: float = 1.0
     """The factor for its type."""
+    freshness: float = 0.0
+    """What being fresh adds to the final score by itself, after all factors, where that was asked for ("blend")."""
     alpha: float | None = None
     """How much meaning counted, from 0 to 1, where that is known."""
     alpha_reason: str = ""
@@ -94,6 +96,8 @@ class Explanation:
         names = ("recency", "popularity", "importance", "pinned", "type")
         factors = [(name, getattr(self, f"{name}_factor")) for name in names]
         said = [f"{name} × {factor:.3g}" for name, factor in factors if abs(factor - 1) > 1e-3]
+        if self.freshness:
+            said.append(f"being fresh adds {self.freshness:.4g}")
         if self.alpha is not None and self.alpha_reason:
             said.append(f"alpha {self.alpha:.4g}, {self.alpha_reason}")
         return "".join(f"; {part}" for part in [*tags, *said])

@@ -244,10 +244,11 @@ class QueryEncoder:
             vector = (yield from self.dense(text)) if query.vector is None else query.vector
             return EncodedLeg("dense", vector)
         embed, hint = self._ready.sparse.embed_query, query.hint
-        words: Sparse = yield Work(
-            lambda: blend([(embed(text), 1.0), (embed(hint), HINT_WEIGHT)]) if hint else embed(text)
-        )
-        return EncodedLeg("lexical", words, words.terms) if words.indices else None
+        words: Sparse = yield Work(lambda: embed(text))
+        terms = words.terms  # what a word probably means stands for it: the query has no more terms by that
+        if hint:
+            words = blend([(words, 1.0), ((yield Work(lambda: embed(hint))), HINT_WEIGHT)])
+        return EncodedLeg("lexical", words, terms) if words.indices else None
 
     def dense(self, text: str) -> Flow[Vectors]:
         """The dense vector of a text, from the cache if it is there."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.encoders.base import DenseEncoder, check_dense
+from twofold.encoders.base import DenseEncoder, Sparse, check_dense
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, TEXT_KEY, ScoredPoint
@@ -89,12 +89,14 @@ def _look(ready: Ready, part: Node | None) -> Flow[Calibration]:
 def _ask(ready: Ready, part: Node | None, questions: Sequence[str]) -> Flow[list[Probe]]:
     """What each question finds by meaning and by words, in one batch."""
     vectors: Sequence[Any] = [None] * len(questions)
-    if not ready.no_dense:
-        try:
+    words: Sequence[Sparse] = []
+    try:
+        if not ready.no_dense:
             vectors = yield Work(lambda: _embedded(ready.dense, ready.dim, tuple(questions)))
-        except Exception:  # a model that fails is reported by the search itself, which goes on by words
-            return []
-    words = [] if ready.no_lexical else (yield Work(lambda: [ready.sparse.embed_query(each) for each in questions]))
+        if not ready.no_lexical:
+            words = yield Work(lambda: [ready.sparse.embed_query(each) for each in questions])
+    except Exception:  # a model that fails is reported by the search itself, which goes on without it
+        return []
     requests: list[VectorQuery] = []
     for place in range(len(questions)):
         if vectors[place] is not None:

@@ -161,7 +161,7 @@ class Searcher:
         need, depths = plan.query.need, [min(depth, EXACT_DEPTH) if plan.exact else depth]
         while depths[-1] < need:
             depths.append(depths[-1] * _DEPTH_GROWTH)
-        everything, wanted = len(plan.legs) * depths[-1], need + spare
+        everything, wanted = len(plan.legs) * depths[-1], max(need, plan.ranker.looks_at) + spare
         for limit in dict.fromkeys((wanted if len(depths) == 1 else everything, everything)):
             batches = [self._requests(plan, depth, limit) for depth in depths]
             answers = yield from calls.query(self.ready.collection, [each for batch in batches for each in batch])

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
+from twofold.engine.layout import Stored
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow
@@ -85,6 +86,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     signals = build_signals(config, request, vocabulary, corrected, reasons)
     gate = config.min_score == "auto" and not config.type_alpha
     surplus = _surplus(request.query, signals, vocabulary.lexicon.stem)
+    every_word = _every_word(request.query, corrected, vocabulary.lexicon.stem)
     screen, watched = Screen(), log.isEnabledFor(logging.INFO)
     query = check_query(
         request.query if says_something(request.query) else "",  # to a model "!" is as near to one text as to another
@@ -101,7 +103,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     )
     query = replace(
         query,
-        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, gate, surplus, screen),
+        ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, gate, surplus, every_word, screen),
         hint=" ".join(corrected.values()),
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
         hidden_fields=("words",),
@@ -318,6 +320,23 @@ def _surplus(query: str, signals: Signals, stem: Stemmer) -> float:
     named = {stem(word) for each in signals.named for word in split(str(each.matches[0].value))}
     elsewhere = len(words - named) / max(1, len(words))
     return elsewhere * sum(each.weight for each in common) / len(signals.named)
+
+
+def _every_word(query: str, corrected: Mapping[str, str], stem: Stemmer) -> Callable[[Stored], bool]:
+    """Whether a memory has all words of a query that is nothing but words: "car", "hedgehog port", not "my name?".
+
+    Who asks so looks for the word, and not for what is near to it.
+    """
+
+    def has_all(stored: Stored) -> bool:
+        try:
+            asked = {stem(corrected.get(word, word)) for word in split(query)}
+            there = {stem(word) for word in split(lexical_text(stored.metadata, stored.text))}
+        except Exception:  # somebody else's stemmer, or a damaged row: then the score decides
+            return False
+        return bool(asked) and None not in asked and asked <= there
+
+    return has_all
 
 
 # --- The search, the last resort where it finds nothing, and the result ---

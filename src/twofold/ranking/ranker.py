@@ -65,6 +65,11 @@ class Ranker:
         """The first hits of a leg that is searched alone are the first hits of the ranking."""
         return self.fusion.steady
 
+    @property
+    def looks_at(self) -> int:
+        """How many of the best it looks at before it admits any, however few are shown."""
+        return 0
+
     def fitted(self, fusion: Strategy) -> Ranker:
         """The same with the fusion that suits the collection and the query."""
         return replace(self, fusion=fusion)

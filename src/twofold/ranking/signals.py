@@ -220,6 +220,8 @@ class SignalRanker(Ranker):
     """Where no relevance was asked for: give nothing unless one of the best is an answer."""
     surplus: float = 0.0
     """A share of the tags' weight that says nothing about the query, so that the gate doesn't count it."""
+    has_every_word: Callable[[Any], bool] = lambda row: False
+    """A row has all that was asked for, which no score says as well where that is a word or two."""
     damage: Callable[[Any], str | None] = lambda row: None
     """Why a row can't be handed out, None if it can."""
     tag_weight: float = 0.0
@@ -231,6 +233,10 @@ class SignalRanker(Ranker):
         signals = self.signals
         neutral = signals.factors.product == product(1.0) and not (signals.factors.added or signals.named)
         return neutral and not signals.type_alpha and super().keeps_order
+
+    @property
+    def looks_at(self) -> int:
+        return _GATE_LOOKS_AT if self.gate else 0
 
     def fitted(self, fusion: Strategy) -> SignalRanker:
         """The same with another fusion: tags count by what words count in it."""
@@ -283,15 +289,18 @@ class SignalRanker(Ranker):
         """All of them or, unless one of the best is an answer, none; those relevant enough if that was asked for."""
         if self.min_score is not None or not self.gate or not isinstance(self.fusion, Auto) or not self.fusion.scale:
             return super().admit(candidates, legs)
-        surplus = self.surplus * self.tag_weight
-        scores = (self._fused_score(each) - surplus for each in candidates[:_GATE_LOOKS_AT])
-        return candidates if any(self.relevance(score, legs) >= GATE_RELEVANCE for score in scores) else []
+        best, surplus = candidates[:_GATE_LOOKS_AT], self.surplus * self.tag_weight
+        found = any(self.relevance(self._fused_score(each) - surplus, legs) >= GATE_RELEVANCE for each in best)
+        return candidates if found or any(self.has_every_word(each.row) for each in best) else []
 
     def _fused_score(self, candidate: Candidate) -> float:
         """A score without what age, use and importance made of it: they say nothing about the query."""
         factors, metadata = self.signals.factors, candidate.row.metadata
-        added = self._best * evaluate(factors.added, metadata)
-        return (candidate.score - added) / max(evaluate(factors.product, metadata), 1e-6)
+        return (candidate.score - self._freshness(metadata)) / max(evaluate(factors.product, metadata), 1e-6)
+
+    def _freshness(self, metadata: Mapping[str, Any]) -> float:
+        """What freshness adds by itself."""
+        return self._best * evaluate(self.signals.factors.added, metadata)
 
     def screen(self, row: Any) -> str | None:
         """What is wrong with a row."""
@@ -306,5 +315,6 @@ class SignalRanker(Ranker):
             super().explain(candidate, matched_words),
             tag_boost=candidate.parts.get("tags", 0.0),
             matched_tags=tuple(str(match.value) for match in named if holds(match, metadata)),
+            freshness=self._freshness(metadata),
             **factors,
         )
