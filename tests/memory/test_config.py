@@ -132,7 +132,7 @@ def test_alpha_says_where_it_comes_from(open_memory: Opener, monkeypatch: pytest
     plain = open_memory()
     user = plain.memory.user
     plain.remember("the tunnel")
-    assert told(plain) == (0.25, "what measures best for `auto`, at any number of memories")
+    assert told(plain) == (0.5, "meaning and words count alike, each on the scale that it has here")
     taught(plain)
     alpha, reason = told(plain)
     assert reason == "learned from 1 judgement"

@@ -170,7 +170,7 @@ def test_every_search_leaves_one_line(memory: MemoryFace, parts: Parts, caplog: 
         memory.recall("")
     both, words, nothing = statistics(caplog)
     assert both.items() >= {
-        "hits": 2, "by_meaning": 2, "by_words": 2, "by_words_only": 0, "alpha": 0.25, "mode": "hybrid", "problems": 0,
+        "hits": 2, "by_meaning": 2, "by_words": 2, "by_words_only": 0, "alpha": 0.5, "mode": "hybrid", "problems": 0,
     }.items()  # fmt: skip
     assert words.items() >= {"by_meaning": 0, "by_words_only": words["hits"], "mode": "lexical"}.items()
     assert nothing["hits"] == 0

@@ -214,7 +214,7 @@ def test_statistics_of_a_search_are_logged(memory: Memory, caplog: pytest.LogCap
     assert facts["by_meaning"] == 10
     assert facts["by_words"] == 1
     assert facts["by_words_only"] == 0
-    assert facts["alpha"] == 0.25
+    assert facts["alpha"] == 0.5
     assert facts["mode"] == "hybrid"
     assert facts["milliseconds"] > 0
 

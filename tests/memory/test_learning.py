@@ -17,7 +17,7 @@ from twofold.testing import HashEmbedding
 
 TOPICS = 50
 HELD_OUT = range(40, TOPICS)
-USUAL = 0.25
+USUAL = 0.5
 
 
 class Topical(HashEmbedding):

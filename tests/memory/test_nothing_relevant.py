@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.memory.scenarios import Model, Store, texts
+from tests.memory.scenarios import Store, texts
 from twofold import Memory, MemoryConfig
 from twofold.encoders.bm25 import BM25
-from twofold.memory.recall import Alpha, adaptive, score_floor, share_corrected
-from twofold.ranking.fusion import Auto, Circumstances
+from twofold.engine.layout import Stored
+from twofold.memory.recall import _every_word
 
 MEMORIES = [
     "The Matrix: a hacker learns that the world is a simulation.",
@@ -37,7 +37,12 @@ IN_OTHER_WORDS = {
 OFF_TOPIC = [
     "zebra migration in Kenya", "recipe for lasagne", "quantum chromodynamics", "Bundesliga results",
     "weather tomorrow", "stock price of Apple", "history of the Roman empire", "guitar chords for beginners",
+    "how do volcanoes form?", "symptoms of the flu", "who painted the Mona Lisa?", "mortgage interest rates",
+    "how to knit a scarf", "capital of Mongolia", "photosynthesis in plants", "best chess openings",
+    "when did dinosaurs die out?", "used car prices", "tax return deadline", "how tall is Mount Everest?",
 ]  # fmt: skip
+MAX_ANSWERED = 2
+"""A tenth: by chance one or the other is as near as an answer."""
 EVERYTHING = [*IN_OTHER_WORDS, *OFF_TOPIC, "hedgehog", "rathole port", "marathom", "Fridays"]
 
 
@@ -53,9 +58,9 @@ def test_what_is_said_in_other_words_is_found(memory: Memory, query: str) -> Non
     assert texts(memory.recall(query))[0].startswith(IN_OTHER_WORDS[query])
 
 
-@pytest.mark.parametrize("query", OFF_TOPIC)
-def test_off_topic_queries_find_nothing(memory: Memory, query: str) -> None:
-    assert texts(memory.recall(query)) == []
+def test_off_topic_queries_find_nothing(memory: Memory) -> None:
+    answered = [query for query in OFF_TOPIC if len(memory.recall(query))]
+    assert len(answered) <= MAX_ANSWERED, answered
 
 
 @pytest.mark.parametrize(("query", "start"), [("hedgehog", "The staging"), ("marathom", "The user runs")])
@@ -63,81 +68,68 @@ def test_one_word_is_enough_also_mistyped(memory: Memory, query: str, start: str
     assert texts(memory.recall(query))[0].startswith(start)
 
 
-def test_explaining_changes_nothing_about_the_floor(memory: Memory) -> None:
+def test_explaining_changes_nothing_about_the_gate(memory: Memory) -> None:
     for query in EVERYTHING:
         plain, explained = memory.recall(query), memory.recall(query, explain=True)
         assert plain.ids == explained.ids, query
 
 
-async def test_awaiting_changes_nothing_about_the_floor(memory: Memory) -> None:
+async def test_awaiting_changes_nothing_about_the_gate(memory: Memory) -> None:
     for query in EVERYTHING:
         assert (await memory.arecall(query)).ids == memory.recall(query).ids, query
 
 
-def test_every_hit_is_above_the_floor(memory: Memory) -> None:
+def test_where_there_is_an_answer_the_ranking_stays_whole(memory: Memory) -> None:
     for query in IN_OTHER_WORDS:
-        result = memory.recall(query, explain=True)
-        corrected = share_corrected(query, result.corrections, BM25().stem)
-        least = score_floor(Alpha(0.25, ""), len(MEMORIES), corrected=corrected)
-        assert least is not None
-        assert least.cosine is not None
-        for hit in result:
-            assert hit.explanation is not None
-            assert hit.score >= least.score or (hit.explanation.semantic_score or 0) >= least.cosine
+        result, whole = memory.recall(query, k=20), memory.recall(query, k=20, min_score=0.0)
+        assert result.ids == whole.ids, query
+        assert len(result) == len(MEMORIES)
+        assert result[0].relevance >= 0.5 > result[-1].relevance
 
 
-def test_pages_join_above_the_floor(memory: Memory) -> None:
-    whole = memory.recall("the user in Berlin, Lisbon or Paris", min_score=None)
-    assert len(whole) > 1
-    pages = [memory.recall("the user in Berlin, Lisbon or Paris", k=1, offset=n).ids for n in range(len(whole) + 1)]
+@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize(
+    "query", ["the user in Berlin, Lisbon or Paris", "which database did we choose?", OFF_TOPIC[0]]
+)
+def test_pages_join_through_the_gate(memory: Memory, query: str, size: int) -> None:
+    whole = memory.recall(query, k=20)
+    starts = range(0, len(MEMORIES) + size, size)
+    pages = [memory.recall(query, k=size, offset=start).ids for start in starts]
     assert [identity for page in pages for identity in page] == whole.ids
-    assert pages[-1] == []
+    assert len(whole) == (0 if query in OFF_TOPIC else len(MEMORIES))
 
 
-def test_another_floor_goes_before_it(store: Store, memory: Memory) -> None:
+def test_the_gate_looks_at_ten_however_few_are_shown(store: Store) -> None:
+    """Old memories that lose nearly all of their score stand last, and are answers still."""
+    config = MemoryConfig(recency="full", touch=False, near_duplicate=None)
+    with store.open(config=config) as memory:
+        memory.remember("The staging server is called hedgehog.", created="2001-01-01")
+        memory.remember_many([text for text in MEMORIES if "hedgehog" not in text][:8])
+        query = "what is the name of the test server?"
+        ids = memory.recall(query, k=9).ids
+        assert len(ids) == 9
+        assert [memory.recall(query, k=1, offset=start).ids for start in range(9)] == [[each] for each in ids]
+
+
+def test_a_relevance_that_is_asked_for_goes_before_the_gate(store: Store, memory: Memory) -> None:
     query = OFF_TOPIC[0]
     assert len(memory.recall(query, min_score=0.0)) == 10
-    assert len(store.open(memory.user, config=MemoryConfig(min_score=None)).recall(query)) == 10
-    assert len(memory.recall("food allergies", min_score=0.5)) == 0
+    assert len(store.open(memory.user, config=MemoryConfig(min_score=None, touch=False)).recall(query)) == 10
+    some = memory.recall("food allergies", min_score=0.5)
+    assert 0 < len(some) < 10
+    assert all(hit.relevance >= 0.5 for hit in some)
+    assert len(memory.recall("food allergies", min_score=0.99)) == 0
 
 
-def test_there_is_no_floor_where_none_was_measured(memory: Memory) -> None:
-    assert len(memory.recall(OFF_TOPIC[0], alpha=0.5)) == 10
-    assert len(memory.recall(OFF_TOPIC[0], fusion="rrf")) == 10
-    other = Store(dense=Model())
-    with other.open() as quick:
-        quick.remember_many(MEMORIES)
-        assert len(quick.recall(OFF_TOPIC[0])) == 10
-    other.close()
+@pytest.mark.parametrize("alpha", [0.4, 0.6, 0.8, 1.0])
+def test_the_gate_goes_with_any_alpha(memory: Memory, alpha: float) -> None:
+    assert sum(len(memory.recall(query, alpha=alpha)) > 0 for query in OFF_TOPIC) <= MAX_ANSWERED
+    assert sum(len(memory.recall(query, alpha=alpha)) > 0 for query in IN_OTHER_WORDS) >= len(IN_OTHER_WORDS) - 1
 
 
-@pytest.mark.parametrize(("memories", "score", "cosine"), [
-    (1, 0.0, 0.30), (10, 0.055, 0.30), (100, 0.11, 0.30), (1000, 0.165, 0.36), (10_000, 0.22, 0.42),
-])  # fmt: skip
-def test_the_floor_grows_with_the_collection(memories: int, score: float, cosine: float) -> None:
-    least = score_floor(adaptive(Auto(), memories, Circumstances()), memories, corrected=0.0)
-    assert least is not None
-    assert least.score == pytest.approx(score)
-    assert least.cosine == pytest.approx(cosine)
-
-
-@pytest.mark.parametrize(("corrected", "share"), [(0.0, 1.0), (0.25, 0.9 / 1.25**0.5), (1.0, 0.6 / 2**0.5)])
-def test_the_more_was_corrected_the_lower_is_the_floor(corrected: float, share: float) -> None:
-    least, usual = (score_floor(Alpha(0.25, ""), 100, corrected=each) for each in (corrected, 0.0))
-    assert least is not None
-    assert usual is not None
-    assert least.score == pytest.approx(share * usual.score)
-    assert least.cosine == usual.cosine
-
-
-@pytest.mark.parametrize(("query", "meant", "share"), [
-    ("marathom", {"marathom": "marathon"}, 1.0),
-    ("when is the next marathom in Berlin?", {"marathom": "marathon"}, 1 / 3),
-    ("when is the next marathon in Berlin?", {}, 0.0),
-    ("the", {"the": "then"}, 1.0),
-])  # fmt: skip
-def test_the_share_of_corrected_words(query: str, meant: dict[str, str], share: float) -> None:
-    assert share_corrected(query, meant, BM25().stem) == pytest.approx(share)
+def test_there_is_no_gate_where_nothing_is_measured(memory: Memory) -> None:
+    for fusion in ("rrf", "dbsf", "weighted", "average"):
+        assert len(memory.recall(OFF_TOPIC[0], fusion=fusion)) == 10
 
 
 def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) -> None:
@@ -146,22 +138,94 @@ def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) ->
     assert texts(result) == []
 
 
-def test_in_a_language_that_is_strange_to_the_model_no_cosine_is_enough() -> None:
-    least = score_floor(Alpha(0.1, ""), 100, unknown_language=1.0)
-    assert least is not None
-    assert least.cosine is None
-    assert least.score == pytest.approx(0.11)
-
-
 def test_what_many_memories_have_makes_none_of_them_relevant(store: Store) -> None:
     fields = MemoryConfig(fields={"type": "keyword"}, touch=False)
     rules = store.open("rules", config=fields)
     rules.remember_many([{"text": text, "type": "rule" if n % 2 else "note"} for n, text in enumerate(MEMORIES)])
     assert texts(rules.recall("rules of chess castling")) == []
-    assert len(rules.recall("rules")) == len(MEMORIES) // 2
+    asked = rules.recall("rules")
+    assert {hit.memory.type for hit in asked[: len(MEMORIES) // 2]} == {"rule"}
 
 
-def test_no_floor_for_an_empty_collection_or_another_alpha() -> None:
-    assert score_floor(Alpha(0.35, ""), 0, corrected=0.0) is None
-    assert score_floor(Alpha(0.5, ""), 100, corrected=0.0) is None
-    assert score_floor(Alpha(None, ""), 100, corrected=0.0) is None
+# --- a query that is nothing but words, and a memory that has them all ---------------------------
+
+
+@pytest.fixture(scope="module")
+def errands(quick: Store) -> Memory:
+    """With a model that knows nothing, so that words decide."""
+    memory = quick.open(config=MemoryConfig(touch=False))
+    memory.remember_many([f"Errand {word}: pick up what was ordered there." for word in
+                          ("bakery", "florist", "pharmacy", "tailor", "cobbler", "chandler", "ironmonger", "stationer")])  # fmt: skip
+    memory.remember("Mercers sell cloth.", category="drapery", tags=["haberdasher"])
+    return memory
+
+
+@pytest.mark.parametrize("query", ["florist", "florsit", "Errand: florist", "florist errands", "ordered florist"])
+def test_a_memory_with_every_word_is_an_answer_whatever_its_score(errands: Memory, query: str) -> None:
+    assert texts(errands.recall(query))[0].startswith("Errand florist")
+
+
+@pytest.mark.parametrize("query", ["haberdasher", "drapery", "drapery cloth"])
+def test_words_of_tags_and_category_are_its_words_too(errands: Memory, query: str) -> None:
+    assert texts(errands.recall(query))[0] == "Mercers sell cloth."
+
+
+@pytest.mark.parametrize("query", ["florist mortgage bankruptcy litigation", "what was there?"])
+def test_some_of_the_words_or_stop_words_alone_are_not_enough(errands: Memory, query: str) -> None:
+    ranker = every_word(query, errands)
+    assert not any(ranker)
+
+
+def every_word(query: str, memory: Memory) -> list[bool]:
+    """For each memory whether it has every word of the query."""
+    has_all = _every_word(query, {}, BM25().stem)
+    return [has_all(Stored(item.id, item.id, item.text, {})) for item in memory.list()]
+
+
+# --- the first memories -------------------------------------------------------------------------
+
+OWN = {
+    "Ana drinks oat milk only; dairy makes her ill.": "food allergies",
+    "The user's sister Maria lives in Lisbon.": "who is the user's sibling?",
+    "The staging server is called hedgehog.": "test environment hostname",
+    "We decided to use Postgres instead of MongoDB for billing.": "which database did we choose?",
+    "The user runs marathons; the next one is in Berlin in September.": "what sport does the user do?",
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_first_memories_rank_by_meaning(store: Store, size: int) -> None:
+    with store.open(config=MemoryConfig(touch=False)) as memory:
+        stored = list(OWN)[:size]
+        memory.remember_many(stored)
+        for text in stored:
+            result = memory.recall(OWN[text], explain=True, min_score=0.0)
+            assert texts(result)[0] == text
+            nearness = [hit.explanation.semantic_score or 0.0 for hit in result if hit.explanation]
+            wordless = [hit.explanation.lexical_rank is None for hit in result if hit.explanation]
+            if all(wordless):
+                assert nearness == sorted(nearness, reverse=True), "never by id where meaning differs"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+def test_a_foreign_question_gets_nothing_where_its_own_are_answered(store: Store, size: int) -> None:
+    with store.open(config=MemoryConfig(touch=False)) as memory:
+        stored = [*OWN, *(text for text in MEMORIES if text not in OWN)][:size]
+        memory.remember_many(stored)
+        for text in stored[: len(OWN)]:
+            assert texts(memory.recall(OWN[text]))[:1] == [text]
+        answered = [query for query in OFF_TOPIC if len(memory.recall(query))]
+        assert len(answered) <= MAX_ANSWERED, answered
+
+
+def test_each_user_has_a_gate_of_their_own(store: Store) -> None:
+    """What many know about databases is nothing to somebody who never spoke of one."""
+    with store.open("dba") as one, store.open("cook") as other:
+        one.remember_many(
+            [f"Table {name} lives in Postgres, shard {n}." for n, name in enumerate(["a", "b", "c", "d"])]
+        )
+        other.remember_many(["Lasagne needs bechamel.", "Rye bread rises overnight.", "The oven runs hot."])
+        assert len(one.recall("which database holds table b?"))
+        assert not len(other.recall("which database holds table b?"))
+        assert len(other.recall("how do I bake bread?"))
+        assert not len(one.recall("how do I bake bread?"))

@@ -13,7 +13,6 @@ from tests.memory.test_nothing_relevant import EVERYTHING, IN_OTHER_WORDS, MEMOR
 from twofold import Memory, MemoryConfig
 from twofold.engine.edge import EdgeConnection
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
-from twofold.filters import HasPoint
 from twofold.flow import Call
 from twofold.memory.recall import Recall, build_signals
 from twofold.memory.state import Vocabulary
@@ -64,20 +63,32 @@ async def test_awaiting_changes_nothing_about_it(own: Memory) -> None:
 
 
 @pytest.mark.parametrize("query", [*IN_OTHER_WORDS, *OFF_TOPIC])
-def test_what_scores_low_is_looked_at_once_more_and_nothing_brings_its_vector(
+def test_the_gate_costs_no_request_of_its_own_and_nothing_brings_its_vector(
     own: Memory, asked: list[Sequence[EngineQuery]], query: str
 ) -> None:
+    own.recall("warm up")
+    asked.clear()
     own.recall(query)
-    first, *more = (request for batch in asked for request in batch)
-    assert isinstance(first, FusedQuery)
-    assert first.legs
-    assert not any(request.with_dense for request in (first, *first.legs, *more))
-    assert len(more) <= 1
-    for request in more:
-        assert isinstance(request, VectorQuery)
-        assert isinstance(request.filter, HasPoint)
-        assert 0 < len(request.filter.ids) <= len(MEMORIES)
-        assert request.limit == len(request.filter.ids)
+    ((request,),) = asked
+    assert isinstance(request, FusedQuery)
+    assert request.legs
+    assert not any(each.with_dense for each in (request, *request.legs))
+
+
+def test_the_first_search_asks_unrelated_questions_in_one_batch(asked: list[Sequence[EngineQuery]]) -> None:
+    with Memory.open(":memory:", user="ada", config=QUIET) as memory:
+        memory.remember_many(MEMORIES)
+        asked.clear()
+        memory.recall("hedgehog")
+        questions, search = asked
+        assert 24 <= len(questions) <= 48, "by meaning and, where they have words, by words"
+        assert all(isinstance(each, VectorQuery) and not each.with_payload for each in questions)
+        assert len(search) == 1
+        asked.clear()
+        memory.recall("hedgehog")
+        memory.remember("One more makes no difference: it is less than a tenth.")
+        memory.recall("hedgehog")
+        assert [len(batch) for batch in asked] == [1, 1]
 
 
 def test_ages_are_told_once_a_minute_and_nothing_is_younger_than_new() -> None:

@@ -220,12 +220,12 @@ def test_weighted_fusion_leans_to_meaning_as_memories_grow(crowd: Memory) -> Non
     result = crowd.recall("note 7", fusion="weighted")
     assert result.alpha == 0.8
     assert result.alpha_reason == "adapted to 5,000 memories"
-    assert crowd.recall("note 7").alpha == 0.25
+    assert crowd.recall("note 7").alpha == 0.5
 
 
 def test_the_default_fusion_keeps_its_alpha_at_any_size(memory: Memory, crowd: Memory) -> None:
-    assert memory.recall(QUERY).alpha == 0.25
-    assert crowd.recall("note 7").alpha == 0.25
+    assert memory.recall(QUERY).alpha == 0.5
+    assert crowd.recall("note 7").alpha == 0.5
 
 
 def test_three_matched_tags_count_half_as_much_again(quick: Store) -> None:
@@ -303,7 +303,7 @@ def test_score_breakdown(memory: Memory) -> None:
 
 def test_minimum_similarity_applies_to_the_final_score(memory: Memory) -> None:
     full = memory.recall(QUERY, min_score=0.0)
-    cut = (full[2].score + full[3].score) / 2
+    cut = (full[2].relevance + full[3].relevance) / 2
     result = memory.recall(QUERY, min_score=cut)
     assert result.ids == full.ids[:3]
     raw = memory.recall(QUERY, alpha=1.0, min_score=0.0, explain=True)

@@ -22,7 +22,6 @@ from twofold.index import tuning, writing
 from twofold.index.opening import Wish, prepare
 from twofold.index.queries import FilterLike, check_query
 from twofold.index.searching import Searcher, search_diverse
-from twofold.index.writing import ProgressLike, reporting
 from twofold.ranking.calibration import Calibration
 from twofold.ranking.fusion import FusionLike
 from twofold.ranking.tuning import PairLike, Tuning, as_pairs
@@ -184,7 +183,7 @@ class HybridIndex(Closeable):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         vectors: Sequence[Sequence[float] | None] | Vectors | None = None,
         batch_size: int = _BATCH_SIZE,
-        progress: ProgressLike = False,
+        progress: writing.ProgressLike = False,
     ) -> list[str]:
         """Store documents, and replace those whose id is already there.
 
@@ -202,7 +201,7 @@ class HybridIndex(Closeable):
             The ids, in the order of the documents.
         """
         columns = writing.Columns(ids, metadatas, vectors)
-        with reporting(documents, progress) as report:
+        with writing.reporting(documents, progress) as report:
             return self.perform(lambda s: writing.add(s.ready, documents, columns, batch_size, report))
 
     async def aadd(
@@ -213,11 +212,11 @@ class HybridIndex(Closeable):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         vectors: Sequence[Sequence[float] | None] | Vectors | None = None,
         batch_size: int = _BATCH_SIZE,
-        progress: ProgressLike = False,
+        progress: writing.ProgressLike = False,
     ) -> list[str]:
         """`add` without blocking the event loop."""
         columns = writing.Columns(ids, metadatas, vectors)
-        with reporting(documents, progress) as report:
+        with writing.reporting(documents, progress) as report:
             return await self.aperform(lambda s: writing.add(s.ready, documents, columns, batch_size, report))
 
     def update_metadata(
@@ -523,7 +522,7 @@ class HybridIndex(Closeable):
 
     # --- fitting it to the collection ----------------------------------------------------------
 
-    def tune(self, pairs: Iterable[PairLike], *, progress: ProgressLike = False) -> Tuning:
+    def tune(self, pairs: Iterable[PairLike], *, progress: writing.ProgressLike = False) -> Tuning:
         """Find the fusion that suits this collection from queries whose answers are known, and keep it.
 
         It is judged by cross-validation, and only replaces the default where it is surely better. It is kept in the
@@ -536,13 +535,13 @@ class HybridIndex(Closeable):
             progress: True for a progress bar, or a function that gets (done, total).
         """
         known = as_pairs(pairs)
-        with reporting(known, progress) as advance:
+        with writing.reporting(known, progress) as advance:
             return self.perform(lambda s: tuning.tune(s, self._config, known, advance))
 
-    async def atune(self, pairs: Iterable[PairLike], *, progress: ProgressLike = False) -> Tuning:
+    async def atune(self, pairs: Iterable[PairLike], *, progress: writing.ProgressLike = False) -> Tuning:
         """`tune` without blocking the event loop."""
         known = as_pairs(pairs)
-        with reporting(known, progress) as advance:
+        with writing.reporting(known, progress) as advance:
             return await self.aperform(lambda s: tuning.tune(s, self._config, known, advance))
 
     def calibrate(self) -> Calibration:

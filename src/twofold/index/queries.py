@@ -49,6 +49,8 @@ class Query:
     explain: bool
     vector: Any = None
     """What the dense leg looks for, instead of the text's own vector; checked when the collection is known."""
+    meant: str = ""
+    """The text without its slips, where it has some: a model makes something else of a word that there isn't."""
     hint: str = ""
     """Words to look for as well, at less weight: what mistyped ones were meant to be."""
     names: str = ""
@@ -241,7 +243,7 @@ class QueryEncoder:
     def _encode_leg(self, name: LegName, text: str, query: Query) -> Flow[EncodedLeg | None]:
         """One leg; None if there is nothing to look for."""
         if name == "dense":
-            vector = (yield from self.dense(text)) if query.vector is None else query.vector
+            vector = (yield from self.dense(query.meant or text)) if query.vector is None else query.vector
             return EncodedLeg("dense", vector)
         embed, hint = self._ready.sparse.embed_query, query.hint
         words: Sparse = yield Work(lambda: embed(text))

@@ -7,6 +7,7 @@ First what a recall may be asked for, then the flow, then its steps in the order
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -104,6 +105,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     query = replace(
         query,
         ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, gate, surplus, every_word, screen),
+        meant=_without_slips(request.query, corrected, vocabulary.lexicon.stem),
         hint=" ".join(corrected.values()),
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
         hidden_fields=("words",),
@@ -238,6 +240,7 @@ def adaptive(fusion: Strategy, memories: int) -> Alpha:
 
 # --- What the query means and names, and how the signals count ---
 
+_WORD = re.compile(r"\w+")
 _MISTYPED_WEIGHT = 0.8
 _NOT_COMPARED = "the query's words could not be compared with tags"
 
@@ -253,6 +256,13 @@ def _corrections(view: View, query: str, vocabulary: Vocabulary, reasons: list[s
         return {}
     there = (yield from words_there(view, list(possible))) if possible else set()
     return {word: other for word, other in possible.items() if word not in there}
+
+
+def _without_slips(query: str, corrected: Mapping[str, str], stem: Stemmer) -> str:
+    """What the query means where half of what it says is mistyped; else nothing: the rest tells a model what it is."""
+    if not corrected or 2 * len(corrected) < sum(stem(word) is not None for word in split(query)):
+        return ""
+    return _WORD.sub(lambda word: corrected.get(fold(word[0]), word[0]), query)
 
 
 def _named(query: str, corrected: Mapping[str, str], vocabulary: Vocabulary) -> tuple[Named, ...]:
