@@ -11,6 +11,7 @@ import pytest
 
 from tests.memory.scenarios import Store, texts, why
 from twofold import Memory, MemoryConfig
+from twofold.ranking.signals import RecencyMode
 
 MEMORIES: list[dict[str, Any]] = [
     {"text": "checkRateLimit validates how often a client sends requests.", "type": "pattern", "source": "repo/api",
@@ -86,12 +87,38 @@ def test_decayed_score_is_seven_tenths_relevance_and_three_tenths_freshness(stor
     config = MemoryConfig(recency="blend", recency_share=0.3, min_score=None)
     with store.open(config=config) as memory:
         old = datetime.now(timezone.utc) - timedelta(days=50)
-        memory.remember("executeTask starts a job.", created=old)
-        hit = memory.recall("executeTask", explain=True)[0]
-        each = hit.explanation
-        assert each is not None
-        relevance = each.semantic_part + each.lexical_part + each.tag_boost
-        assert hit.score == pytest.approx(0.7 * relevance + 0.3 * math.exp(-0.5), rel=1e-3)
+        text = "executeTask starts a job."
+        memory.remember_many([{"text": text, "created": old}, {"text": "executeTask ends a job."}])
+        faded, fresh = sorted(why(memory.recall(text, explain=True)), key=lambda each: each.freshness)
+        for each in (faded, fresh):
+            relevance = each.semantic_part + each.lexical_part + each.tag_boost
+            assert each.final_score == pytest.approx(0.7 * relevance + each.freshness, rel=1e-4)
+        assert fresh.freshness == pytest.approx(0.3 * 2 * faded.semantic_part, rel=1e-3), "of what the text itself gets"
+        assert faded.freshness == pytest.approx(math.exp(-0.5) * fresh.freshness, rel=1e-3)
+        assert "being fresh adds" in str(fresh)
+
+
+@pytest.mark.parametrize("fusion", ["auto", "weighted", "rrf", "dbsf", "average"])
+@pytest.mark.parametrize("mode", ["soft", "full", "blend"])
+def test_parts_factors_and_freshness_add_up_to_the_score(store: Store, mode: RecencyMode, fusion: str) -> None:
+    config = MemoryConfig(recency=mode, recency_share=0.3, touch=False, type_weights={"error": 0.5}, min_score=None)
+    with store.open(config=config) as memory:
+        ages = [datetime.now(timezone.utc) - timedelta(days=40 * n) for n in range(len(MEMORIES))]
+        memory.remember_many([
+            {**each, "created": age, "pinned": n % 4 == 1, "importance": n / 10}
+            for n, (each, age) in enumerate(zip(MEMORIES, ages, strict=True))
+        ])  # fmt: skip
+        for query in ("login session TypeError", "how often may a client call?", "checkRateLimit"):
+            result = memory.recall(query, fusion=fusion, explain=True)
+            assert len(result) == len(MEMORIES)
+            for hit, each in zip(result, why(result), strict=True):
+                factors = each.recency_factor * each.popularity_factor * each.importance_factor * each.pinned_factor
+                parts = (each.semantic_part + each.lexical_part + each.tag_boost) * factors * each.type_factor
+                assert hit.score == pytest.approx(parts + each.freshness, rel=1e-4, abs=1e-5)
+                assert (each.freshness > 0) == (mode == "blend")
+            plain = memory.recall(query, fusion=fusion)
+            assert plain.ids == result.ids
+            assert [hit.score for hit in plain] == pytest.approx([hit.score for hit in result], rel=1e-4, abs=1e-5)
 
 
 def test_pinned_memories_do_not_fade(store: Store) -> None:
@@ -170,9 +197,11 @@ def test_filter_by_trust(memory: Memory, least: str, kept: int) -> None:
 
 
 def test_minimum_relevance(memory: Memory) -> None:
-    result = memory.recall("TypeError: Cannot read property", min_score=0.3)
+    query = "TypeError: Cannot read property"
+    everything = memory.recall(query, min_score=0.0)
+    result = memory.recall(query, min_score=0.9)
     assert texts(result) == [MEMORIES[5]["text"]]
-    assert result[0].score >= 0.3
+    assert result[0].relevance >= 0.9 > everything[1].relevance
 
 
 def test_filters_hold_for_what_only_words_find_too(memory: Memory) -> None:

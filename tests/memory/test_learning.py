@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -40,20 +41,24 @@ class Topical(HashEmbedding):
         return [value / length for value in values]
 
 
-def query(number: int) -> str:
-    return f"topic{number}a keyword{number}"
+def keywords(number: int, count: int) -> str:
+    return " ".join([f"keyword{number}", *(f"{letter}word{number}" for letter in ascii_lowercase[: count - 1])])
 
 
-def fill(memory: Any) -> tuple[list[str], list[str]]:
-    """For each query, a memory that means it, and one that has its word."""
+def query(number: int, count: int = 1) -> str:
+    return f"topic{number}a {keywords(number, count)}"
+
+
+def fill(memory: Any, count: int = 1) -> tuple[list[str], list[str]]:
+    """For each query, a memory that means it, and one that has its words."""
     meaning = memory.remember_many([f"topic{n}b said otherwise." for n in range(TOPICS)])
-    words = memory.remember_many([f"keyword{n} in passing." for n in range(TOPICS)])
+    words = memory.remember_many([f"{keywords(n, count)} in passing." for n in range(TOPICS)])
     return [str(i) for i in meaning], [str(i) for i in words]
 
 
-def first(memory: Any, wanted: list[str]) -> float:
+def first(memory: Any, wanted: list[str], count: int = 1) -> float:
     """The share of held-out queries that put the wanted memory first."""
-    found = [memory.recall(query(n), 1, touch=False).ids == [wanted[n]] for n in HELD_OUT]
+    found = [memory.recall(query(n, count), 1, touch=False).ids == [wanted[n]] for n in HELD_OUT]
     return float(sum(found) / len(found))
 
 
@@ -62,38 +67,40 @@ def open_topical(open_memory: Opener, strength: float, **given: Any) -> MemoryFa
 
 
 @pytest.mark.parametrize(
-    ("strength", "liked", "direction"), [(0.9, "words", -1), (0.25, "meaning", 1)], ids=["words", "meaning"]
+    ("strength", "count", "liked", "direction"),
+    [(0.5, 4, "words", -1), (0.3, 22, "meaning", 1)],
+    ids=["words", "meaning"],
 )
 def test_much_consistent_feedback_moves_alpha_and_the_ranking(
-    open_here: Opener, strength: float, liked: str, direction: int
+    open_here: Opener, strength: float, count: int, liked: str, direction: int
 ) -> None:
     memory = open_topical(open_here, strength)
-    meaning, words = fill(memory)
+    meaning, words = fill(memory, count)
     good, bad = (words, meaning) if liked == "words" else (meaning, words)
-    assert memory.recall(query(0)).alpha == USUAL
-    before = first(memory, good)
+    assert memory.recall(query(0, count)).alpha == USUAL
+    before = first(memory, good, count)
     for number in range(40):
-        memory.feedback(query(number), good[number], True)
-        memory.feedback(query(number), bad[number], False)
+        memory.feedback(query(number, count), good[number], True)
+        memory.feedback(query(number, count), bad[number], False)
     learned = memory.learn()
     assert learned.judgements == 80
     assert direction * (learned.alpha - USUAL) > 0.15
     assert learned.after > learned.before
-    result = memory.recall(query(45), explain=True)
+    result = memory.recall(query(45, count), explain=True)
     assert result.alpha == learned.alpha
     assert result.alpha_reason == result[0].explanation.alpha_reason == "learned from 80 judgements"
-    after = first(memory, good)
+    after = first(memory, good, count)
     assert before < 0.3, "the defaults have it the other way round"
     assert after > 0.9, "queries that nobody judged are answered better too"
 
     neighbour = memory.for_user(f"{memory.memory.user} too")
     neighbour.remember("topic0b said otherwise.")
-    assert neighbour.recall(query(0)).alpha == USUAL, "what one user teaches is theirs"
+    assert neighbour.recall(query(0, count)).alpha == USUAL, "what one user teaches is theirs"
 
     assert memory.unlearn() is True
     assert memory.unlearn() is False
-    assert memory.recall(query(45)).alpha == USUAL
-    assert first(memory, good) == before
+    assert memory.recall(query(45, count)).alpha == USUAL
+    assert first(memory, good, count) == before
     assert memory.stats().judgements == 80, "the feedback stays"
     assert memory.learn() == learned
 
@@ -199,9 +206,7 @@ def test_what_puts_nothing_in_better_order_is_left_as_it_was(taught_the_real_mod
 
 def test_nothing_relevant_is_still_answered_with_nothing_after_learning(taught_the_real_model: Memory) -> None:
     memory = taught_the_real_model
-    memory.remember(
-        "The schedule of the ferry"
-    )  # by its word ahead of the deploys, which the release schedule is about
+    memory.remember("Cheese wheels ripen in the cellar; salt is the vehicle of flavour")
     learned = memory.learn()
     assert learned is not None
     assert learned.after > learned.before

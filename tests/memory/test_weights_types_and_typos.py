@@ -237,7 +237,8 @@ def test_daily_logs_come_newest_first(memory: Memory) -> None:
 
 def test_weights_are_learned_from_what_users_click(store: Store) -> None:
     with saved(store.open(config=MemoryConfig(min_score=None))) as memory:
-        memory.remember("Music for the party: ask Ben.")  # has a word of what is asked for, and isn't meant
+        # It has all the words of what is asked for, and isn't meant.
+        memory.remember("Washing machines: control panel broken, reality check.")
         queries = {
             "space exploration": "Interstellar",
             "machines control reality": "The Matrix",

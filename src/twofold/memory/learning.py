@@ -41,7 +41,7 @@ JUDGEMENTS_HALF_TRUSTED = 20
 RESULTS_SEEN = 20
 """A user who judges one memory has seen about so many others."""
 _NEUTRAL_ALPHA = 0.5
-_MARGIN_SHARPNESS = 20.0
+_MARGIN_SHARPNESS = 5.0  # for each time that what is useful scores as usual
 _ALPHA_GRID = tuple(round(0.05 * step, 2) for step in range(21))
 _TAG_WEIGHT_GRID = (0.0, 0.25, 0.5, 1.0, 1.5)
 _RECENCY_SHARE_GRID = (0.0, 0.1, 0.2, 0.4)
@@ -179,7 +179,8 @@ def _scores(rows: Features, settings: Weights) -> Features:
 
 def _fitness(ahead: Features, behind: Features, weights: Features, settings: Weights, default: Weights) -> float:
     """How likely the judgements are; of equals, what lies nearer to the defaults."""
-    margin = _MARGIN_SHARPNESS * (_scores(ahead, settings) - _scores(behind, settings))
+    usual = float(np.abs(_scores(ahead, default)).mean()) or 1.0  # every fusion has a scale of its own
+    margin = _MARGIN_SHARPNESS / usual * (_scores(ahead, settings) - _scores(behind, settings))
     likely = -float(np.average(np.logaddexp(0, -margin), weights=weights))
     return likely - 1e-3 * sum(abs(new - old) for new, old in zip(settings, default, strict=True))
 

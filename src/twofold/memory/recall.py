@@ -241,7 +241,7 @@ def adaptive(fusion: Strategy, memories: int) -> Alpha:
 # --- What the query means and names, and how the signals count ---
 
 _WORD = re.compile(r"\w+")
-_MISTYPED_WEIGHT = 0.8
+_MISTYPED_WEIGHT = 0.9
 _NOT_COMPARED = "the query's words could not be compared with tags"
 
 
