@@ -155,7 +155,7 @@ def test_it_is_kept_across_reopening(tmp_path: Path) -> None:
         assert learned is not None
     with Memory.open(tmp_path / "store", user="ada", dense=Topical(0.9)) as memory:
         assert memory.recall(query(0)).alpha == learned.alpha
-        assert memory.recall(query(0)).alpha_reason == "learned from 20 judgements"
+        assert memory.recall(query(0)).alpha_reason == f"learned from {learned.judgements} judgements"
         assert memory.for_user("bob").recall(query(0)).alpha == USUAL
         assert memory.unlearn() is True
     with Memory.open(tmp_path / "store", user="ada", dense=Topical(0.9)) as memory:
