@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SAMPLED_TEXTS = 200
 _PROBED_HITS = 20
+_LETTERS_PER_WORD = 6  # with the space behind it; some scripts put none
 # The share is drawn towards 0 as if there were so many texts more in a known language: one or two say nothing.
 _DOUBTFUL_TEXTS = 5
 _SHORT_TEXT_WEIGHT = 0.25
@@ -81,7 +82,7 @@ def _look(ready: Ready, part: Node | None) -> Flow[Calibration]:
         probes,
         texts=len(rows),
         total=total,
-        words_per_text=sum(len(text.split()) for text in texts) / max(len(texts), 1),
+        words_per_text=sum(map(len, texts)) / max(len(texts), 1) / _LETTERS_PER_WORD,
         unknown_language=unknown,
     )
 
