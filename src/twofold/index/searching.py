@@ -127,8 +127,8 @@ class Searcher:
         """The default fusion on the scales that meaning and words have for this question in this part."""
         if not isinstance(fusion, Auto) or not legs:
             return fusion
-        calibration = yield from self.ready.sampler.calibration(self.ready, query.part)
         vector = next((leg.vector for leg in legs if isinstance(leg.vector, np.ndarray)), None)
+        calibration = yield from self.ready.sampler.calibration(self.ready, query.part, meaning=vector is not None)
         return calibration.fit(fusion, vector)
 
     # --- asking the engine ---------------------------------------------------------------------
