@@ -48,7 +48,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self._changes = 0
-        self._seen: dict[tuple[Node | None, bool], _Seen] = {}
+        self._seen: dict[tuple[str, bool], _Seen] = {}
 
     def changed(self, texts: int) -> None:
         """So many have been written or deleted."""
@@ -62,7 +62,8 @@ class Sampler:
         A search without `meaning` doesn't ask the dense model: it may be down, or cost something.
         """
         meaning = meaning and not ready.no_dense
-        last, changes = self._seen.get((part, meaning)), self._changes
+        key = repr(part), meaning  # a filter of the engine's own can't be hashed
+        last, changes = self._seen.get(key), self._changes
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
             return last.calibration
@@ -70,7 +71,7 @@ class Sampler:
         if len(self._seen) >= _REMEMBERED_PARTS:
             self._seen.clear()
         valid = _LOOK_AGAIN_SECONDS if whole else _TRY_AGAIN_SECONDS
-        self._seen[part, meaning] = _Seen(seen, changes, time.monotonic() + valid)
+        self._seen[key] = _Seen(seen, changes, time.monotonic() + valid)
         return seen
 
 
@@ -156,6 +157,7 @@ def _languages(texts: Sequence[str], known: Collection[str] | None, configured: 
     counts = Counter(_language(text) for text in texts)
     told = {language: count for language, count in counts.items() if language is not None}
     most = max(sorted(told), key=lambda language: told[language], default=configured)
+    most = configured if most == "other" else most
     if known is None:
         return most, 0.0
     if configured not in known:

@@ -103,7 +103,7 @@ class Searcher:
         words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
         if words_failed and not candidates and query.config.text_fallback:
             candidates = yield from self._match_text(text, query)
-            mode = "text"
+            mode, names = "text", []
             reasons.append("neither leg found anything, so the query's words were matched in the text")
         shown, problems = _shown(candidates, ranker, names, query.need)
         if problems and len(shown) < query.need and legs:  # their places go to those that come next
@@ -253,7 +253,8 @@ class Searcher:
         stored = list(rows.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
-        return [Candidate(each, share, share) for each, share in settled if share > 0]
+        least = query.ranker.min_score or 0.0
+        return [Candidate(each, share, share) for each, share in settled if share > 0 and share >= least]
 
     # --- what to say about the hits ------------------------------------------------------------
 
