@@ -14,8 +14,8 @@ from tests.faces import Face
 from twofold import BM25, Document, HybridIndex, Memory, embedded_client
 from twofold.encoders.base import DenseEncoder
 from twofold.engine.layout import RECORD_KEY
+from twofold.ranking.fusion import WORD_WEIGHT
 from twofold.testing import HashEmbedding
-from twofold.text import has_code, looks_like_code
 
 PROSE = [f"Note {n}: the gateway was moved to the new cluster, and nobody noticed." for n in range(40)]
 LONG = [f"{text} " * 12 for text in PROSE]
@@ -184,54 +184,6 @@ def test_a_collection_from_before_pairs_keeps_its_own_weights(tmp_path: Path) ->
         assert one.score == pytest.approx(other.score)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "for f in *.log; do gzip $f; done",
-        "SELECT id FROM users WHERE age > 21;",
-        "x = {k: v for k, v in y}",
-        "docker compose up -d",
-        "tar --extract --file backup.tar",
-        'fn main() { println!("hi"); }',
-        'def even(n):\n    """Whether it is even, as those who call it want to know."""\n    return n % 2 == 0',
-    ],
-)
-def test_code_is_told_by_its_symbols(text: str) -> None:
-    assert looks_like_code(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "We met (again), in Oslo; it rained.",
-        "The a_b test ran for two weeks, and B won by a small margin.",
-        "The dashboards are at https://grafana.example.org/ops, ask Ada for an account.",
-        "# Set-up\n\n- install the package\n- run the tests\n- read the [docs](https://example.org/a/b)",
-        "| name | age |\n|---|---|\n| Ada | 36 |",
-        "Revenue grew by 12% to $3.4 million, R&D and/or marketing by 5%.",
-        "{vocalsound} so we {disfmarker} decided on the remote [1], [2].",
-        "Mail ada@example.org or bob@example.org. #urgent",
-        "Run `make test` before you commit, then look into /var/log/app.log.",
-        "[10:02] Ada: I will be there at eleven",
-    ],
-)
-def test_prose_is_not_code(text: str) -> None:
-    assert not looks_like_code(text)
-
-
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ("parse_args", True), ("checkRateLimit", True), ("main() fails", True), ("find *.py", True), ("os.path", True),
-        ("iPhone at McDonald", False), ('"the very words"', False), ("3.5 percent in the U.S.", False),
-        ("how do I read a file?", False), ("Who won in 2014?", False), ("E. coli, and so on", False),
-    ],
-)  # fmt: skip
-def test_a_query_in_code(query: str, code: bool) -> None:
-    assert has_code(query) == code
-
-
 PORTUGUESE = [f"O relatório {n} não foi enviado aos clientes, mas está pronto para eles." for n in range(40)]
 
 
@@ -257,13 +209,13 @@ def test_words_count_twice_in_a_language_that_the_model_does_not_know() -> None:
         with HybridIndex.open(":memory:", dense=model) as index:
             index.add(texts)
             seen[name] = words(index) / (sum(len(text.split()) for text in texts) / len(texts) / 100) ** 0.25
-    assert seen["known"] == pytest.approx(0.5)
-    assert seen["anything"] == pytest.approx(0.5), "a model that names no languages counts as knowing all"
-    assert seen["unknown"] == pytest.approx(2 * 0.5, rel=0.1)
-    assert 1.3 * 0.5 < seen["both"] < 1.7 * 0.5
+    assert seen["known"] == pytest.approx(WORD_WEIGHT)
+    assert seen["anything"] == pytest.approx(WORD_WEIGHT), "a model that names no languages counts as knowing all"
+    assert seen["unknown"] == pytest.approx(2 * WORD_WEIGHT, rel=0.1)
+    assert 1.3 * WORD_WEIGHT < seen["both"] < 1.7 * WORD_WEIGHT
 
 
 def test_where_the_language_was_named_a_few_texts_are_enough() -> None:
     with HybridIndex.open(":memory:", dense=english_only(), language="portuguese") as index:
         index.add(PORTUGUESE[:1])
-        assert words(index) == pytest.approx(2 * 0.5 * (len(PORTUGUESE[0].split()) / 100) ** 0.25)
+        assert words(index) == pytest.approx(2 * WORD_WEIGHT * (len(PORTUGUESE[0].split()) / 100) ** 0.25)

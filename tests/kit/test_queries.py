@@ -232,7 +232,7 @@ def test_a_formula_over_two_rescored_pools(library: Shelf) -> None:
     assert_ranking(ask(library, formula, prefetch=outer, limit=100), expected, 100)
 
 
-AUTO = Auto((0.3, 0.7), mean=0.1, spread=0.2, unit=0.25, words=0.4, absent=0.5)
+AUTO = Auto((0.3, 0.7), mean=0.1, spread=0.2, unit=0.25, words=0.4)
 FUSIONS = {"auto": AUTO, "dbsf": Dbsf()}
 
 
@@ -241,7 +241,7 @@ def fused_scores(fusion: str, near: oracle.Scores, worded: oracle.Scores, terms:
         return oracle.dbsf([near, worded])
     scores = {}
     for key in {**near, **worded}:
-        meaning = (near[key] - 0.1) / 0.25 if key in near else 0.5
+        meaning = (near[key] - 0.1) / 0.25 if key in near else 0.0
         bm25 = worded.get(key, 0.0)
         scores[key] = 0.3 * meaning + 0.7 * 0.4 * (0.2 / 0.25) * bm25 / terms**0.5
     return scores

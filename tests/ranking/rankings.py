@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from twofold.ranking.fusion import Auto, Fusion, Leg, LegName, Scale, Strategy
 
-MEASURED = Auto((0.3, 0.7), True, mean=0.25, spread=0.08, unit=0.1, words=0.7, absent=0.9, scale=Scale(0.6, 1.0))
+MEASURED = Auto((0.3, 0.7), True, mean=0.25, spread=0.08, unit=0.1, words=0.7, scale=Scale(0.6, 1.0))
 """The default rule as a search makes it, on the scale of a collection."""
 STRATEGIES: dict[str, Strategy] = {
     "rrf": Fusion.rrf(),

@@ -65,12 +65,12 @@ def test_the_text_itself_is_about_1_and_unrelated_questions_get_about_0() -> Non
     for alpha in (0.3, 0.5, 1.0):
         fusion = Auto((alpha, 1 - alpha))
         for place in range(20):
-            fitted = calibration.fit(fusion, texts[place], depth=200)
+            fitted = calibration.fit(fusion, texts[place])
             (verbatim,) = fitted.fuse([Leg("dense", [("a", 1.0)])])
             assert Ranker(fitted).relevance(verbatim.score, BOTH) >= 0.95
         best = []
         for question in vectors(100, 77):
-            fitted = calibration.fit(fusion, question, depth=200)
+            fitted = calibration.fit(fusion, question)
             (nearest,) = fitted.fuse([Leg("dense", [("a", float((texts @ question).max()))])])
             best.append(Ranker(fitted).relevance(nearest.score, BOTH))
         assert np.mean(best) < 0.25
@@ -79,11 +79,11 @@ def test_the_text_itself_is_about_1_and_unrelated_questions_get_about_0() -> Non
 
 def test_the_scale_is_what_unrelated_questions_get_and_deviations_above() -> None:
     calibration, _ = measured()
-    scale = calibration.fit(Auto(), None, depth=10).scale
+    scale = calibration.fit(Auto(), None).scale
     assert scale is not None
     best = []
     for probe in calibration.probes:
-        fitted = calibration.fit(Auto(), probe.vector, depth=10)
+        fitted = calibration.fit(Auto(), probe.vector)
         best.append(0.5 * (probe.cosines.max() - fitted.mean) / fitted.unit)
     assert scale.nothing == pytest.approx(np.mean(best))
     assert scale.floor == pytest.approx(np.mean(best) + 1.75 * np.std(best))
@@ -96,7 +96,7 @@ def test_questions_that_find_nothing_at_all_are_counted_too() -> None:
     alone = Auto((0.0, 1.0))
     for probes, expected in (([nothing] * 24, 0.0), ([nothing] * 22 + [found] * 2, 2 * (WORD_WEIGHT * 4 / 2) / 24)):
         seen = calibrate(None, probes, texts=9, total=9, words_per_text=100, unknown_language=0)
-        scale = seen.fit(alone, None, depth=200).scale
+        scale = seen.fit(alone, None).scale
         assert scale is not None
         assert scale.nothing == pytest.approx(expected)
         assert scale.floor > scale.nothing
@@ -110,16 +110,16 @@ def test_mean_and_spread_are_those_of_unrelated_questions_and_texts() -> None:
     cosines = texts @ np.array([probe.vector for probe in calibration.probes]).T
     assert calibration.mean == pytest.approx(cosines.mean())
     assert calibration.spread == pytest.approx(cosines.std())
-    fitted = calibration.fit(Auto(), texts[0], depth=200)
+    fitted = calibration.fit(Auto(), texts[0])
     assert fitted.unit == calibration.spread
     own = texts @ texts[0]
     assert abs(fitted.mean - own.mean()) < abs(calibration.mean - own.mean()), "this question's own"
 
 
 def test_without_a_sample_the_usual_values_stay() -> None:
-    for sample in (None, np.empty((0, DIM))):
+    for sample in (None,):
         seen = calibrate(sample, [], texts=0, total=0, words_per_text=100, unknown_language=0)
-        fitted = seen.fit(Auto(), vectors(1, 5)[0], depth=200)
+        fitted = seen.fit(Auto(), vectors(1, 5)[0])
         assert (fitted.mean, fitted.spread, fitted.unit, fitted.words) == (
             0.0,
             pytest.approx(TYPICAL_SPREAD),
@@ -127,9 +127,8 @@ def test_without_a_sample_the_usual_values_stay() -> None:
             WORD_WEIGHT,
         )
         assert fitted.scale is None
-        assert fitted.absent == 0
     calibration, _ = measured()
-    by_words = calibration.fit(Auto(), None, depth=200)
+    by_words = calibration.fit(Auto(), None)
     assert (by_words.mean, by_words.spread) == (calibration.mean, pytest.approx(calibration.spread))
 
 
@@ -138,7 +137,7 @@ def test_few_texts_are_drawn_towards_what_other_questions_get(count: int) -> Non
     calibration, texts = measured(count)
     question = unit(texts[0] + 0.5 * texts.mean(axis=0))
     cosines = texts @ question
-    fitted = calibration.fit(Auto(), question, depth=200)
+    fitted = calibration.fit(Auto(), question)
     trust = count / (count + 20)
     assert fitted.mean == pytest.approx(calibration.mean + trust * (cosines.mean() - calibration.mean))
     assert fitted.spread**2 == pytest.approx(calibration.spread**2 + trust * (cosines.var() - calibration.spread**2))
@@ -148,8 +147,8 @@ def test_few_texts_are_drawn_towards_what_other_questions_get(count: int) -> Non
 def test_texts_that_are_all_the_same_divide_by_nothing() -> None:
     same = np.repeat(vectors(1, 0), 50, axis=0)
     seen = calibrate(same, [ask(same[0], same)] * 24, texts=50, total=50, words_per_text=3, unknown_language=0)
-    fitted = seen.fit(Auto(), same[0], depth=10)
-    assert np.isfinite([fitted.ceiling(), fitted.absent, *fitted.normalise(Leg("dense", [("a", 1.0)]))]).all()
+    fitted = seen.fit(Auto(), same[0])
+    assert np.isfinite([fitted.ceiling(), *fitted.normalise(Leg("dense", [("a", 1.0)]))]).all()
 
 
 @pytest.mark.parametrize(("words", "unknown", "times"), [(100, 0, 1), (1600, 0, 2), (6.25, 0, 0.5), (100, 1, 2)])
@@ -158,18 +157,6 @@ def test_words_count_by_the_length_of_the_texts_and_by_their_language(
 ) -> None:
     seen = calibrate(None, [], texts=1, total=1, words_per_text=words, unknown_language=unknown)
     assert seen.words == pytest.approx(WORD_WEIGHT * times)
-
-
-def test_what_meaning_did_not_bring_is_a_little_less_near_than_the_last_that_it_did() -> None:
-    calibration, texts = measured(200)
-    absents = [calibration.fit(Auto(), texts[0], depth=depth).absent for depth in (2, 20, 100, 200, 500)]
-    assert absents == sorted(absents, reverse=True)
-    assert absents[0] > 1
-    assert absents[-1] == 0, "everything was brought"
-    question = vectors(1, 9)[0]
-    fitted = calibration.fit(Auto(), question, depth=20)
-    last = np.sort(fitted.meaning(texts @ question))[::-1][19]
-    assert fitted.absent == pytest.approx(last, abs=0.5)
 
 
 # --- what changes no ranking ---------------------------------------------------------------------
@@ -197,7 +184,7 @@ def test_a_constant_added_to_all_cosines_changes_no_score(
         probes = [ask(unit(each), stored) for each in longer(questions, moved * sign * common)]
         own = unit(longer(question[None], moved * sign * common)[0])
         seen = calibrate(stored, probes, texts=30, total=30, words_per_text=40, unknown_language=0)
-        fitted = seen.fit(Auto((alpha, 1 - alpha)), own, depth=10)
+        fitted = seen.fit(Auto((alpha, 1 - alpha)), own)
         dense = Leg("dense", [(f"{place:02}", float(each)) for place, each in enumerate(stored @ own)])
         words = Leg("lexical", [(f"{place:02}", score) for place, score in lexical.items()], terms=3)
         fused = fitted.fuse([dense, words])

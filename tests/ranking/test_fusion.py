@@ -14,7 +14,7 @@ from qdrant_client.hybrid.fusion import distribution_based_score_fusion, recipro
 from tests.ranking.rankings import dense_legs, lexical_legs
 from twofold.ranking.fusion import TYPICAL_SPREAD, WORD_WEIGHT, Auto, Fusion, Leg, Strategy
 
-AUTO = Auto((0.4, 0.6), mean=0.1, spread=0.05, unit=0.2, words=0.8, absent=0.75)
+AUTO = Auto((0.4, 0.6), mean=0.1, spread=0.05, unit=0.2, words=0.8)
 DENSE = Leg("dense", [("a", 0.9), ("b", 0.6), ("c", -0.2)])
 LEXICAL = Leg("lexical", [("c", 12.0), ("a", 3.0), ("d", 2.0)], terms=4)
 
@@ -43,15 +43,20 @@ def scores(strategy: Strategy, legs: Sequence[Leg]) -> dict[str, float]:
         ),
         (  # as nobody measured it: the cosine in tenths, and half of BM25 by √terms
             Fusion.auto(0.4),
-            {"a": 0.4 * 9 + 0.6 * 3 / 4, "b": 0.4 * 6, "c": 0.4 * -2 + 0.6 * 12 / 4, "d": 0.6 * 2 / 4},
+            {
+                "a": 0.4 * 9 + 0.6 * 0.45 * 3 / 2,
+                "b": 0.4 * 6,
+                "c": 0.4 * -2 + 0.6 * 0.45 * 12 / 2,
+                "d": 0.6 * 0.45 * 2 / 2,
+            },
         ),
-        (  # (cosine - mean) / unit, and spread / unit · words · bm25 / √terms; d has what counts as its meaning
+        (  # (cosine - mean) / unit, and spread / unit · words · bm25 / √terms
             AUTO,
             {
                 "a": 0.4 * 0.8 / 0.2 + 0.6 * 0.25 * 0.8 * 3 / 2,
                 "b": 0.4 * 0.5 / 0.2,
                 "c": 0.4 * -0.3 / 0.2 + 0.6 * 0.25 * 0.8 * 12 / 2,
-                "d": 0.4 * 0.75 + 0.6 * 0.25 * 0.8 * 2 / 2,
+                "d": 0.6 * 0.25 * 0.8 * 2 / 2,
             },
         ),
         (Fusion.auto(1.0), {"a": 9.0, "b": 6.0, "c": -2.0, "d": 0.0}),
@@ -87,14 +92,6 @@ def test_nothing_is_clipped_so_what_is_far_from_the_question_is_told_apart() -> 
     far = Leg("dense", [("z", 0.05), ("b", 0.0), ("a", -0.3)])
     assert list(scores(AUTO, [far])) == ["z", "b", "a"]
     assert all(score < 0 for score in scores(AUTO, [far]).values())
-
-
-def test_what_meaning_did_not_bring_counts_as_absent_not_as_the_mean() -> None:
-    (fused,) = AUTO.fuse([Leg("dense", []), Leg("lexical", [("a", 3.0)], terms=4)])
-    assert fused.parts == pytest.approx({"dense": 0.4 * 0.75, "lexical": 0.6 * 0.25 * 0.8 * 3 / 2})
-    (by_words,) = AUTO.fuse([Leg("lexical", [("a", 3.0)], terms=4)])
-    assert set(by_words.parts) == {"lexical"}, "meaning was not asked at all"
-    assert AUTO.missing("lexical") == 0
 
 
 def test_a_score_depends_on_nothing_else_that_was_found() -> None:
