@@ -13,7 +13,6 @@ from tests.eval.sets import NOTES, QUESTIONS, write_beir
 from twofold import Fusion, Memory
 from twofold.cli.evaluate import parse_run, parse_values
 from twofold.eval import EvaluationError
-from twofold.ranking.fusion import Auto
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +138,7 @@ def test_what_is_wrong_is_one_line(folder: Path, words: tuple[str, ...], message
         ("auto, rrf", ["auto", "rrf"]),
         ("1,2.5,true,x", [1, 2.5, True, "x"]),
         ("0:1:0.4", [0.0, 0.4, 0.8]),
-        ("rrf(k=5),auto(scale=20, background=0.1)", [Fusion.rrf(k=5), Auto(scale=20, background=0.1)]),
+        ("rrf(k=5),auto(alpha=0.3)", [Fusion.rrf(k=5), Fusion.auto(0.3)]),
     ],
 )
 def test_values(text: str, found: list[Any]) -> None:

@@ -28,13 +28,13 @@ from twofold.filters import Equals
 from twofold.flow import run
 from twofold.ranking.expressions import (
     Absolute,
+    Clipped,
     FieldValue,
     Formula,
     Holds,
     LegScore,
     Product,
     Quotient,
-    Ramp,
     Sum,
 )
 from twofold.testing import HashEmbedding
@@ -177,8 +177,8 @@ def test_a_formula_computes_what_it_says(verbs: Connection) -> None:
     assert fused(verbs, thrice) == {0: 0, 1: 3, 2: 7, 3: 9, 4: 12}
     parts = Formula(Quotient(Absolute(Sum((FieldValue("n", 0.0), -3.0))), 2.0), (0.0,))
     assert fused(verbs, parts) == {0: 1.5, 1: 1, 2: 0.5, 3: 0, 4: 0.5}
-    ramp = Formula(Ramp(Quotient(FieldValue("n", 0.0), 4.0), 0.5), (0.0,))
-    assert fused(verbs, ramp) == pytest.approx({0: 0, 1: 0, 2: 0, 3: 0.5, 4: 1})
+    clipped = Formula(Clipped(Quotient(Sum((FieldValue("n", 0.0), -2.0)), 2.0)), (0.0,))
+    assert fused(verbs, clipped) == pytest.approx({0: 0, 1: 0, 2: 0, 3: 0.5, 4: 1})
 
 
 def test_true_is_not_one_in_a_formula(verbs: Connection) -> None:

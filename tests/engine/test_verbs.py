@@ -39,7 +39,7 @@ from twofold.filters import (
     parse,
 )
 from twofold.flow import Flow, arun, run
-from twofold.ranking.expressions import DbsfFusion, RrfFusion
+from twofold.ranking.expressions import DbsfFusion, Formula, LegScore, Product, Sum
 
 SETTINGS = CollectionSettings(payload_indexes={"n": "integer", "when": "datetime", "who": "tenant"}, text_index=True)
 IDS = [point_id(str(n)) for n in range(6)]
@@ -197,14 +197,21 @@ def test_a_batch_of_queries(do: Verbs) -> None:
     near = VectorQuery(np.array([1, 1], dtype=np.float32), 3, with_payload=("when", "who"), with_dense=True)
     words = VectorQuery(Sparse([1, 8], [1.0, 1.0]), 10, score_threshold=0.1)
     corpus = VectorQuery(Sparse([1], [1.0]), 10, idf_corpus=Equals("who", "bob"))
-    rrf, dbsf = (FusedQuery((near, words), how, 10) for how in (RrfFusion(60), DbsfFusion()))
-    answers = do(calls.query("c", [near, words, corpus, rrf, dbsf]))
+    formula = Formula(Sum((LegScore(0), Product((0.5, LegScore(1))))), missing=(0.25, 0.0))
+    fused, dbsf = (FusedQuery((near, words), how, 10) for how in (formula, DbsfFusion()))
+    answers = do(calls.query("c", [near, words, corpus, fused, dbsf]))
     assert ids(answers[0]) == [4, 5, 3]
     assert answers[0][0].payload["metadata"].keys() == {"n", "even"}
     assert answers[0][0].vector[DENSE] == pytest.approx([0.5**0.5] * 2)
     assert ids(answers[1])[0] == 1
     assert sorted(ids(answers[2])) == [1, 3, 5]
-    assert {n: point.score for n, point in zip(ids(answers[3]), answers[3], strict=True)}[4] == pytest.approx(1 / 61)
+    cosines, worded, together = (
+        {n: point.score for n, point in zip(ids(each), each, strict=True)}
+        for each in (answers[0], answers[1], answers[3])
+    )
+    assert together == pytest.approx(
+        {n: cosines.get(n, 0.25) + 0.5 * worded.get(n, 0.0) for n in {**cosines, **worded}}
+    )
     assert len(answers[4]) == len(answers[3])
     assert do(calls.query("c", [near]))[0][0].score == pytest.approx(1.0)
 

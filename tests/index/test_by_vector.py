@@ -66,8 +66,9 @@ def test_arrays_filters_pages_floors_and_explanations(index: Face) -> None:
     near = by_vector(index, vector, k=30, min_semantic=0.5)
     assert 0 < len(near) < 30
     assert near.ids == every.ids[: len(near)]
-    floor = every[3].score
-    assert by_vector(index, vector, k=30, min_score=floor).ids == [hit.id for hit in every if hit.score >= floor]
+    floor = every[3].relevance
+    assert 0 < floor < every[0].relevance
+    assert by_vector(index, vector, k=30, min_score=floor).ids == [hit.id for hit in every if hit.relevance >= floor]
     assert len(by_vector(index, vector, k=0)) == 0
 
 

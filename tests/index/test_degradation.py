@@ -191,6 +191,7 @@ def test_scores_keep_their_scale_when_a_leg_is_gone(index: Face, legs: Any) -> N
 
 
 def test_query_vectors_are_remembered(index: Face) -> None:
+    index.search("what scores mean here is asked once")
     before = Moody.calls
     for _ in range(5):
         index.search("the same question")
@@ -204,7 +205,8 @@ def test_relevance_lies_between_0_and_1(index: Face, fusion: str) -> None:
 
 
 def test_a_lone_hit_of_an_unmeasured_model_is_not_worth_nothing(open_index: Opener) -> None:
-    """With one candidate nothing can be said about the background, so its cosine stands for itself."""
+    """One text says little about the cosines there; asked for word by word it is an answer all the same."""
     face = open_index()
     face.add(["tunnel port"])
-    assert face.search("tunnel port", alpha=1.0)[0].relevance == pytest.approx(1.0, abs=1e-4)
+    assert face.search("tunnel port", alpha=1.0)[0].relevance >= 0.95
+    assert face.search("tunnel port")[0].relevance >= 0.95

@@ -15,13 +15,8 @@ from twofold import Document, Fusion, HybridIndex, SearchConfig, SearchResult, e
 from twofold.testing import HashEmbedding
 
 WORDS = ["tunnel", "port", "cache", "rathole", "index", "query", "token", "limit", "error", "migration"]
-EXACTLY_NATIVE = [
-    Fusion.rrf(),
-    Fusion.rrf(k=2),
-    Fusion.dbsf(),
-    Fusion.auto(background=0.2),
-    Fusion.auto(0.7, background=0.0),
-]
+EXACTLY_NATIVE = [Fusion.dbsf(), Fusion.auto(), Fusion.auto(0.7)]
+FUSED_HERE = [Fusion.rrf(), Fusion.rrf(k=2), Fusion.weighted(), Fusion.average()]
 
 
 class Counting:
@@ -65,7 +60,12 @@ def test_native_equals_client_on_500_collections(kind: str) -> None:
     engine = clients[kind]()  # one for all: making a client takes longer than a whole example
 
     @settings(max_examples=500, derandomize=True)
-    @given(documents=collections[kind], query=texts, fusion=st.sampled_from(EXACTLY_NATIVE), k=st.integers(1, 12))
+    @given(
+        documents=collections[kind],
+        query=texts,
+        fusion=st.sampled_from([*EXACTLY_NATIVE, *FUSED_HERE]),
+        k=st.integers(1, 12),
+    )
     def check(documents: list[str], query: str, fusion: Any, k: int) -> None:
         nonlocal seen
         name = f"collection-{seen}"
@@ -91,11 +91,14 @@ def test_native_equals_client_on_500_collections(kind: str) -> None:
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["native", "client"])
-@pytest.mark.parametrize("fusion", EXACTLY_NATIVE, ids=lambda f: f"{f.name}-{f.weights[0]}")
+@pytest.mark.parametrize("fusion", [*EXACTLY_NATIVE, *FUSED_HERE], ids=lambda f: f"{f.name}-{f.weights[0]}")
 def test_explaining_changes_no_ranking_and_sends_no_second_request(native: bool, fusion: Any) -> None:
     counting = Counting()
     index = HybridIndex.open(counting.client, dense=HashEmbedding(), config=SearchConfig(native=native))
     index.add(f"{a} {b}" for a in WORDS for b in WORDS)
+
+    index.search("what scores mean here is asked once")
+    counting.searches = 0
 
     plain = index.search("tunnel port", 10, fusion=fusion)
     assert counting.searches == 1

@@ -1,4 +1,4 @@
-"""Code leans on meaning, prose on words: seen from the texts, whoever wrote them, and not from a few of them."""
+"""What scores mean in a collection is seen from its texts, at the first search and when enough has changed."""
 
 from __future__ import annotations
 
@@ -14,53 +14,88 @@ from tests.faces import Face
 from twofold import BM25, Document, HybridIndex, Memory, embedded_client
 from twofold.encoders.base import DenseEncoder
 from twofold.engine.layout import RECORD_KEY
+from twofold.ranking.fusion import WORD_WEIGHT
 from twofold.testing import HashEmbedding
-from twofold.text import has_code, looks_like_code
 
-CODE = [f"def load_{n}(path):\n    with open(path) as file:\n        return json.load(file)[{n}]" for n in range(40)]
 PROSE = [f"Note {n}: the gateway was moved to the new cluster, and nobody noticed." for n in range(40)]
-QUESTION = "how do I read a file?"
-PROSE_ALPHA = 0.25
+LONG = [f"{text} " * 12 for text in PROSE]
+QUESTION = "where did the gateway go?"
 
 
-def alpha(index: Any, query: str = QUESTION) -> float:
-    hit = index.search(query, explain=True)[0]
-    assert hit.explanation is not None
-    return float(hit.explanation.alpha)
+class Counting(HashEmbedding):
+    """Keeps the questions it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def embed_query(self, text: str) -> list[float]:
+        if text != "dimension":  # asked when it is opened
+            self.asked.append(text)
+        return super().embed_query(text)
 
 
-def test_a_collection_of_code_leans_on_meaning(open_index: Callable[..., Face]) -> None:
-    code, prose = open_index("code"), open_index("prose")
-    code.add(CODE)
-    prose.add(PROSE)
-    assert alpha(prose) == pytest.approx(PROSE_ALPHA)
-    assert alpha(code) > 0.65
-    assert alpha(prose) < alpha(code, "load_7(path)") < alpha(code)
-    assert alpha(prose, "load_7(path)") == alpha(prose)
+def scores(index: Any, query: str = QUESTION, **arguments: Any) -> list[tuple[str, float, float]]:
+    return [(hit.id, hit.score, hit.relevance) for hit in index.search(query, **arguments)]
+
+
+def words(index: HybridIndex) -> float:
+    """What words count."""
+    return index.calibrate().words
+
+
+def test_the_first_search_asks_two_dozen_questions_and_the_next_ones_none() -> None:
+    model = Counting()
+    with HybridIndex.open(":memory:", dense=model) as index:
+        index.add(PROSE)
+        index.search(QUESTION)
+        assert len(model.asked) == 25
+        index.search("another")
+        index.search("another", filter={"n": {"gte": 1}})
+        assert len(model.asked) == 26
+
+
+def test_words_alone_need_no_model_for_meaning() -> None:
+    model = Counting()
+    with HybridIndex.open(":memory:", dense=model) as index:
+        index.add(PROSE)
+        hits = index.search("gateway 7", alpha=0.0)
+        assert hits[0].text == PROSE[7]
+        assert hits[0].relevance > 0.5
+        assert model.asked == []
 
 
 def test_it_is_seen_again_after_reopening(tmp_path: Path) -> None:
     with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
-        index.add(CODE)
-        leaning = alpha(index)
-    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
-        assert alpha(index) == pytest.approx(leaning)
-
-
-def test_the_more_code_the_more_meaning() -> None:
-    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add(PROSE)
-        seen = [alpha(index)]
-        for start in range(0, 40, 20):
-            index.add(CODE[start : start + 20])
-            seen.append(alpha(index))
-        assert seen == sorted(set(seen))
+        before = scores(index)
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
+        assert scores(index) == before
 
 
-def test_a_snippet_among_notes_changes_nothing() -> None:
-    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
-        index.add([*PROSE, CODE[0]])
-        assert alpha(index) == pytest.approx(PROSE_ALPHA)
+def test_the_longer_the_texts_the_more_a_word_counts(open_index: Callable[..., Face]) -> None:
+    seen = []
+    for name, texts in (("short", ["gateway"]), ("usual", PROSE), ("long", LONG)):
+        face = open_index(name)
+        face.add(texts)
+        seen.append(face._call("calibrate").words)
+    assert seen == sorted(set(seen))
+    assert seen[2] == pytest.approx(seen[1] * 12**0.25)
+
+
+def test_what_is_written_here_is_seen_when_it_matters() -> None:
+    model = Counting()
+    with HybridIndex.open(":memory:", dense=model) as index:
+        index.add(PROSE)
+        index.search(QUESTION)
+        index.add([Document("a word more", id=f"few{n}") for n in range(4)])
+        found = scores(index)
+        index.add([Document("a word more", id="few4")])
+        again = scores(index)
+        assert [score for _, score, _ in found] != [score for _, score, _ in again], "more than a tenth has changed"
+        assert len(model.asked) == 25, "the questions themselves are encoded once"
+        index.delete([f"few{n}" for n in range(5)])
+        assert index.calibrate().total == len(PROSE)
 
 
 def test_what_others_write_is_seen_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,61 +103,71 @@ def test_what_others_write_is_seen_in_time(tmp_path: Path, monkeypatch: pytest.M
         HybridIndex.open(tmp_path, dense=HashEmbedding()) as ours,
         HybridIndex.open(tmp_path, dense=HashEmbedding()) as theirs,
     ):
-        ours.add(PROSE[:1])
-        assert alpha(ours) == pytest.approx(PROSE_ALPHA)
-        theirs.add(CODE)
-        assert alpha(ours) == pytest.approx(PROSE_ALPHA), "not yet"
-        later = time.monotonic() + 120
+        ours.add(PROSE)
+        by_words = {"alpha": 0.0, "k": 1, "explain": True}
+
+        def weight() -> float:
+            why = ours.search("gateway 7", **by_words)[0].explanation
+            assert why is not None
+            assert why.lexical_score is not None
+            return why.lexical_part / why.lexical_score
+
+        before = weight()
+        theirs.add([Document(text, id=f"long{n}") for n, text in enumerate(LONG)])
+        assert weight() == pytest.approx(before), "not yet"
+        later = time.monotonic() + 700
         monkeypatch.setattr(time, "monotonic", lambda: later)
-        assert alpha(ours) > 0.65
+        assert weight() > 1.2 * before
 
 
-def test_it_does_not_matter_who_wrote_what(tmp_path: Path) -> None:
-    """A process that has written some of it sees what one sees that has just opened it."""
-    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
-        index.add([f"{text} Part {n}." for n in range(10) for text in PROSE])
-    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
-        index.add(CODE)
-        leaning = alpha(index)
-    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index:
-        assert alpha(index) == leaning
-    assert leaning < 0.35
+def test_a_model_that_failed_is_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Moody(Counting):
+        down = False
 
+        def embed_query(self, text: str) -> list[float]:
+            if self.down:
+                raise OSError("no route")
+            return super().embed_query(text)
 
-def test_what_is_written_again_counts_once_and_what_is_deleted_not_at_all() -> None:
-    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+    model = Moody()
+    with HybridIndex.open(":memory:", dense=model) as index:
+        index.search(QUESTION)  # an empty collection asks nothing but this, which is remembered
         index.add(PROSE)
-        for _ in range(40):
-            index.add([Document(CODE[0], id="same")])
-        assert alpha(index) == pytest.approx(PROSE_ALPHA)
-        index.add([Document(text, id=f"c{n}") for n, text in enumerate(CODE)])
-        assert alpha(index) > 0.4
-        index.delete([f"c{n}" for n in range(len(CODE))])
-        assert alpha(index) == pytest.approx(PROSE_ALPHA)
+        model.down = True
+        assert index.search(QUESTION).mode == "hybrid"
+        model.down = False
+        later = time.monotonic() + 40
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        index.search(QUESTION)
+        assert len(model.asked) == 25
 
 
 def test_users_do_not_shift_each_other() -> None:
     with Memory.open(":memory:", user="ada", dense=HashEmbedding()) as ada:
         ada.remember_many(PROSE)
-        before = ada.recall(QUESTION).alpha
-        ada.for_user("bob").remember_many(CODE)
-        assert ada.recall(QUESTION).alpha == before
-        assert (ada.for_user("bob").recall(QUESTION).alpha or 0) > 0.6
+        before = [(hit.id, hit.relevance) for hit in ada.recall("Note 7: the gateway", touch=False, min_score=0.0)]
+        assert before
+        ada.for_user("bob").remember_many(LONG)
+        after = [(hit.id, hit.relevance) for hit in ada.recall("Note 7: the gateway", touch=False, min_score=0.0)]
+        assert [identity for identity, _ in after] == [identity for identity, _ in before]
+        assert [share for _, share in after] == pytest.approx([share for _, share in before], abs=1e-3)
 
 
 def test_an_alpha_of_ones_own_stays() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
-        index.add(CODE)
-        (hit,) = index.search(QUESTION, k=1, alpha=0.2, explain=True)
-        assert hit.explanation is not None
-        assert hit.explanation.alpha == pytest.approx(0.2)
+        index.add(PROSE)
+        for given, used in ((None, 0.5), (0.2, 0.2)):
+            (hit,) = index.search(QUESTION, k=1, alpha=given, explain=True)
+            assert hit.explanation is not None
+            assert hit.explanation.alpha == pytest.approx(used)
 
 
-def test_a_memory_says_why_it_leans() -> None:
+def test_a_memory_says_how_it_leans() -> None:
     with Memory.open(":memory:", user="ada", dense=HashEmbedding()) as memory:
-        memory.remember_many(CODE)
-        assert "90% of what is stored is code" in memory.recall(QUESTION).alpha_reason
-        assert "so is the query" in memory.recall("load_7(path)").alpha_reason
+        memory.remember_many(PROSE)
+        result = memory.recall(QUESTION)
+        assert result.alpha == 0.5
+        assert "alike" in result.alpha_reason
 
 
 def test_a_collection_from_before_pairs_keeps_its_own_weights(tmp_path: Path) -> None:
@@ -139,54 +184,6 @@ def test_a_collection_from_before_pairs_keeps_its_own_weights(tmp_path: Path) ->
         assert one.score == pytest.approx(other.score)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "for f in *.log; do gzip $f; done",
-        "SELECT id FROM users WHERE age > 21;",
-        "x = {k: v for k, v in y}",
-        "docker compose up -d",
-        "tar --extract --file backup.tar",
-        'fn main() { println!("hi"); }',
-        'def even(n):\n    """Whether it is even, as those who call it want to know."""\n    return n % 2 == 0',
-    ],
-)
-def test_code_is_told_by_its_symbols(text: str) -> None:
-    assert looks_like_code(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "We met (again), in Oslo; it rained.",
-        "The a_b test ran for two weeks, and B won by a small margin.",
-        "The dashboards are at https://grafana.example.org/ops, ask Ada for an account.",
-        "# Set-up\n\n- install the package\n- run the tests\n- read the [docs](https://example.org/a/b)",
-        "| name | age |\n|---|---|\n| Ada | 36 |",
-        "Revenue grew by 12% to $3.4 million, R&D and/or marketing by 5%.",
-        "{vocalsound} so we {disfmarker} decided on the remote [1], [2].",
-        "Mail ada@example.org or bob@example.org. #urgent",
-        "Run `make test` before you commit, then look into /var/log/app.log.",
-        "[10:02] Ada: I will be there at eleven",
-    ],
-)
-def test_prose_is_not_code(text: str) -> None:
-    assert not looks_like_code(text)
-
-
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ("parse_args", True), ("checkRateLimit", True), ("main() fails", True), ("find *.py", True), ("os.path", True),
-        ("iPhone at McDonald", False), ('"the very words"', False), ("3.5 percent in the U.S.", False),
-        ("how do I read a file?", False), ("Who won in 2014?", False), ("E. coli, and so on", False),
-    ],
-)  # fmt: skip
-def test_a_query_in_code(query: str, code: bool) -> None:
-    assert has_code(query) == code
-
-
 PORTUGUESE = [f"O relatório {n} não foi enviado aos clientes, mas está pronto para eles." for n in range(40)]
 
 
@@ -201,20 +198,24 @@ def english_only() -> DenseEncoder:
     )
 
 
-def test_a_language_that_the_model_does_not_know_leans_on_words_though_nobody_named_it(
-    open_index: Callable[..., Face],
-) -> None:
-    index = open_index(dense=english_only())
-    index.add(PORTUGUESE)
-    assert alpha(index, "relatório pronto") < 0.15
-    other = open_index("any", dense=HashEmbedding())
-    other.add(PORTUGUESE)
-    assert alpha(other, "relatório pronto") == pytest.approx(PROSE_ALPHA), (
-        "a model that names no languages counts as knowing all"
-    )
+def test_words_count_twice_in_a_language_that_the_model_does_not_know() -> None:
+    seen = {}
+    for name, model, texts in (
+        ("unknown", english_only(), PORTUGUESE),
+        ("both", english_only(), [*PORTUGUESE, *PROSE]),
+        ("anything", HashEmbedding(), PORTUGUESE),
+        ("known", english_only(), PROSE),
+    ):
+        with HybridIndex.open(":memory:", dense=model) as index:
+            index.add(texts)
+            seen[name] = words(index) / (sum(len(text.split()) for text in texts) / len(texts) / 100) ** 0.25
+    assert seen["known"] == pytest.approx(WORD_WEIGHT)
+    assert seen["anything"] == pytest.approx(WORD_WEIGHT), "a model that names no languages counts as knowing all"
+    assert seen["unknown"] == pytest.approx(2 * WORD_WEIGHT, rel=0.1)
+    assert 1.3 * WORD_WEIGHT < seen["both"] < 1.7 * WORD_WEIGHT
 
 
-def test_two_languages_lie_between() -> None:
-    with HybridIndex.open(":memory:", dense=english_only()) as index:
-        index.add([*PROSE, *PORTUGUESE])
-        assert 0.12 < alpha(index, "gateway") < 0.22
+def test_where_the_language_was_named_a_few_texts_are_enough() -> None:
+    with HybridIndex.open(":memory:", dense=english_only(), language="portuguese") as index:
+        index.add(PORTUGUESE[:1])
+        assert words(index) == pytest.approx(2 * WORD_WEIGHT * (len(PORTUGUESE[0].split()) / 100) ** 0.25)

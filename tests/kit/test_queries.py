@@ -18,7 +18,7 @@ from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
 from twofold.engine.client import to_requests
 from twofold.engine.requests import FusedQuery, VectorQuery
-from twofold.ranking.fusion import Auto, Dbsf, Rrf
+from twofold.ranking.fusion import Auto, Dbsf
 
 SEEDS = range(3)
 
@@ -232,20 +232,18 @@ def test_a_formula_over_two_rescored_pools(library: Shelf) -> None:
     assert_ranking(ask(library, formula, prefetch=outer, limit=100), expected, 100)
 
 
-AUTO = Auto(background=0.1)
-FUSIONS = {"auto": AUTO, "rrf": Rrf(), "dbsf": Dbsf()}
+AUTO = Auto((0.3, 0.7), mean=0.1, spread=0.2, unit=0.25, words=0.4)
+FUSIONS = {"auto": AUTO, "dbsf": Dbsf()}
 
 
 def fused_scores(fusion: str, near: oracle.Scores, worded: oracle.Scores, terms: int) -> dict[PointId, float]:
-    if fusion == "rrf":
-        return oracle.rrf([near, worded], 61)
     if fusion == "dbsf":
         return oracle.dbsf([near, worded])
     scores = {}
     for key in {**near, **worded}:
-        meaning = max(0.0, near.get(key, 0.1) - 0.1) / 0.9
+        meaning = (near[key] - 0.1) / 0.25 if key in near else 0.0
         bm25 = worded.get(key, 0.0)
-        scores[key] = AUTO.weight("dense") * meaning + AUTO.weight("lexical") * bm25 / AUTO.full(terms)
+        scores[key] = 0.3 * meaning + 0.7 * 0.4 * (0.2 / 0.25) * bm25 / terms**0.5
     return scores
 
 

@@ -144,7 +144,7 @@ async def test_memories(memory: Memory, awaited: bool) -> None:
     assert found.metadata["project"] == "home"
     assert found.metadata["memory"]["tags"] == ["rathole"]
     assert found.metadata["memory"]["type"] == "note"
-    recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("rathole port eggs")
+    recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("apple cake with four eggs")
     assert [node.text for node in recipes] == [NOTES["cake"]]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from twofold.ranking.fusion import Fusion, Leg, LegName, Strategy
+from twofold.ranking.fusion import Auto, Fusion, Leg, LegName, Scale, Strategy
 
+MEASURED = Auto((0.3, 0.7), True, mean=0.25, spread=0.08, unit=0.1, words=0.7, scale=Scale(0.6, 1.0))
+"""The default rule as a search makes it, on the scale of a collection."""
 STRATEGIES: dict[str, Strategy] = {
     "rrf": Fusion.rrf(),
     "rrf k 2": Fusion.rrf(k=2),
@@ -15,7 +17,8 @@ STRATEGIES: dict[str, Strategy] = {
     "weighted": Fusion.weighted(),
     "average": Fusion.average(),
     "auto": Fusion.auto(),
-    "auto 0.3": Fusion.auto(0.3, background=0.1),
+    "auto 0.3": Fusion.auto(0.3),
+    "auto, measured": MEASURED,
 }
 IDS = [f"d{i:02}" for i in range(12)]
 

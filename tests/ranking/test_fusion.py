@@ -12,10 +12,9 @@ from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 
 from tests.ranking.rankings import dense_legs, lexical_legs
-from twofold.ranking.fusion import Auto, Circumstances, Fusion, Leg, Strategy
-from twofold.ranking.ranker import Ranker
+from twofold.ranking.fusion import TYPICAL_SPREAD, WORD_WEIGHT, Auto, Fusion, Leg, Strategy
 
-FULL = 33 * 2
+AUTO = Auto((0.4, 0.6), mean=0.1, spread=0.05, unit=0.2, words=0.8)
 DENSE = Leg("dense", [("a", 0.9), ("b", 0.6), ("c", -0.2)])
 LEXICAL = Leg("lexical", [("c", 12.0), ("a", 3.0), ("d", 2.0)], terms=4)
 
@@ -42,20 +41,25 @@ def scores(strategy: Strategy, legs: Sequence[Leg]) -> dict[str, float]:
             Fusion.average(),
             {"a": 0.5 * 1 + 0.5 * 0.1, "b": 0.5 * 0.8 / 1.1, "c": 0.5 * 0 + 0.5 * 1, "d": 0.0},
         ),
-        (  # c · √terms, for 4 terms
-            Fusion.auto(0.4, background=0.1),
-            {"a": 0.4 * 0.8 / 0.9 + 0.6 * 3 / FULL, "b": 0.4 * 0.5 / 0.9, "c": 0.6 * 12 / FULL, "d": 0.6 * 2 / FULL},
-        ),
-        (  # the lowest of 3 cosines, -0.2, is the background, as far as 3 can tell: -0.2 · 3 / 23
+        (  # as nobody measured it: the cosine in tenths, and half of BM25 by √terms
             Fusion.auto(0.4),
             {
-                "a": 0.4 * (0.9 + 0.6 / 23) / (1 + 0.6 / 23) + 0.6 * 3 / FULL,
-                "b": 0.4 * (0.6 + 0.6 / 23) / (1 + 0.6 / 23),
-                "c": 0.6 * 12 / FULL,
-                "d": 0.6 * 2 / FULL,
+                "a": 0.4 * 9 + 0.6 * 0.45 * 3 / 2,
+                "b": 0.4 * 6,
+                "c": 0.4 * -2 + 0.6 * 0.45 * 12 / 2,
+                "d": 0.6 * 0.45 * 2 / 2,
             },
         ),
-        (Fusion.auto(1.0, background=0.0), {"a": 0.9, "b": 0.6, "c": 0.0, "d": 0.0}),
+        (  # (cosine - mean) / unit, and spread / unit · words · bm25 / √terms
+            AUTO,
+            {
+                "a": 0.4 * 0.8 / 0.2 + 0.6 * 0.25 * 0.8 * 3 / 2,
+                "b": 0.4 * 0.5 / 0.2,
+                "c": 0.4 * -0.3 / 0.2 + 0.6 * 0.25 * 0.8 * 12 / 2,
+                "d": 0.6 * 0.25 * 0.8 * 2 / 2,
+            },
+        ),
+        (Fusion.auto(1.0), {"a": 9.0, "b": 6.0, "c": -2.0, "d": 0.0}),
     ],
     ids=lambda value: value.name if isinstance(value, Strategy) else "",
 )
@@ -84,46 +88,36 @@ def test_equal_up_to_the_rounding_of_32_bits_is_equal() -> None:
     assert scores(Fusion.average(), [noisy]) == {"a": 0.5, "b": 0.5}
 
 
-def test_auto_follows_the_language_unless_alpha_was_chosen() -> None:
-    assert Fusion.auto().fitted(Circumstances()) == Fusion.auto()
-    strange = Circumstances(unknown_language=1.0, background=0.1)
-    assert Fusion.auto().fitted(strange).alpha < Fusion.auto().alpha
+def test_nothing_is_clipped_so_what_is_far_from_the_question_is_told_apart() -> None:
+    far = Leg("dense", [("z", 0.05), ("b", 0.0), ("a", -0.3)])
+    assert list(scores(AUTO, [far])) == ["z", "b", "a"]
+    assert all(score < 0 for score in scores(AUTO, [far]).values())
+
+
+def test_a_score_depends_on_nothing_else_that_was_found() -> None:
+    for auto in (AUTO, Fusion.auto(0.4)):
+        assert scores(auto, [Leg("dense", DENSE.hits[:1])])["a"] == scores(auto, [DENSE])["a"]
+        assert auto.steady
+
+
+def test_an_alpha_that_was_chosen_is_known_as_such() -> None:
+    assert not Fusion.auto().chosen
+    assert Fusion.auto().alpha == 0.5
     for chosen in (Fusion.auto(0.4), Fusion.auto().with_alpha(0.4)):
-        assert chosen.fitted(strange).weights == pytest.approx((0.4, 0.6))
-    assert Fusion.rrf().fitted(strange) == Fusion.rrf()
+        assert isinstance(chosen, Auto)
+        assert chosen.chosen
+        assert chosen.weights == pytest.approx((0.4, 0.6))
+    assert Fusion.auto(0.5) != Fusion.auto(), "what is tuned replaces only what nobody chose"
 
 
-def test_auto_leans_on_meaning_as_far_as_the_collection_is_code() -> None:
-    alphas = [Fusion.auto().fitted(Circumstances(code=share)).alpha for share in (0.0, 0.2, 0.9, 1.0)]
-    assert alphas == sorted(set(alphas))
-    assert alphas[0] == Fusion.auto().alpha
-    asked_in_code = Fusion.auto().fitted(Circumstances(code=1.0, asked_in_code=True)).alpha
-    assert alphas[0] < asked_in_code < alphas[-1]
-    assert Fusion.auto().fitted(Circumstances(asked_in_code=True)).alpha == alphas[0]
-    assert Fusion.auto(0.4).fitted(Circumstances(code=1.0)).alpha == pytest.approx(0.4)
-
-
-def test_auto_takes_the_models_background_unless_one_was_chosen() -> None:
-    measured = Circumstances(background=0.1)
-    assert Fusion.auto().fitted(measured) == Fusion.auto(background=0.1)
-    assert Fusion.auto(background=0.3).fitted(measured) == Fusion.auto(background=0.3)
-
-
-def test_a_score_over_a_known_background_depends_on_nothing_else_that_was_found() -> None:
-    auto = Fusion.auto(0.4, background=0.1)
-    assert scores(auto, [Leg("dense", DENSE.hits[:1])])["a"] == scores(auto, [DENSE])["a"]
-    assert auto.steady
-    assert not Fusion.auto(0.4).steady
-
-
-def test_words_count_in_proportion_to_their_score() -> None:
+def test_words_count_in_proportion_to_their_score_and_by_the_root_of_the_terms() -> None:
     auto = Auto()
     for terms in (0, 1, 4, 100):
-        full = auto.full(terms)
-        assert auto.normalise(Leg("lexical", [("a", 2 * full), ("b", full)], terms)) == [2.0, 1.0]
-    assert auto.full(0) == auto.full(1) == 33.0
-    assert auto.full(4) == pytest.approx(FULL)
-    assert Ranker(auto).relevance(1.7, ["dense", "lexical"]) == 1.0
+        one = auto.by_words(1.0, terms)
+        assert auto.normalise(Leg("lexical", [("a", 2.0), ("b", 1.0)], terms)) == [2 * one, one]
+        assert one == pytest.approx(WORD_WEIGHT / math.sqrt(max(terms, 1)))
+    vague = Auto(spread=TYPICAL_SPREAD / 2)
+    assert vague.by_words(1.0, 1) == pytest.approx(WORD_WEIGHT / 2), "a question that is equally near to all"
 
 
 # --- the engine's own -----------------------------------------------------------------------------

@@ -72,12 +72,6 @@ def test_k_is_a_whole_number(k: Any) -> None:
         Fusion.rrf(k=k)
 
 
-@pytest.mark.parametrize("background", [1.0, -1.1, NAN, math.inf], ids=repr)
-def test_background_is_a_cosine(background: float) -> None:
-    with pytest.raises(InvalidQuery, match="background"):
-        Fusion.auto(background=background)
-
-
 def test_strategies_are_values() -> None:
     assert Fusion.rrf(k=5) == Fusion.rrf(k=5) != Fusion.rrf(k=6)
     assert len({Fusion.auto(), Fusion.auto(), Fusion.auto(0.4)}) == 2

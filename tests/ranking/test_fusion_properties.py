@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.ranking.rankings import IDS, STRATEGIES, dense_legs, lexical_legs
-from twofold.ranking.fusion import Fused, Leg, Strategy
+from twofold.ranking.fusion import Auto, Fused, Leg, LegName, Scale, Strategy
 from twofold.ranking.ranker import Ranker
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
@@ -39,7 +39,7 @@ def test_the_order_of_the_legs_changes_nothing(dense: Leg, lexical: Leg) -> None
 @given(dense=dense_legs, lexical=lexical_legs)
 def test_the_score_is_the_sum_of_the_parts_and_an_absent_leg_adds_nothing(dense: Leg, lexical: Leg) -> None:
     for strategy in STRATEGIES.values():
-        by_leg = {"dense": dict(dense.hits), "lexical": dict(lexical.hits)}
+        by_leg: dict[LegName, dict[str, float]] = {"dense": dict(dense.hits), "lexical": dict(lexical.hits)}
         for each in strategy.fuse([dense, lexical]):
             assert each.score == pytest.approx(sum(each.parts.values()), rel=1e-5, abs=1e-12)
             assert set(each.parts) == {name for name, found in by_leg.items() if each.id in found}
@@ -84,12 +84,14 @@ def test_being_found_by_one_more_leg_never_hurts(dense: Leg, lexical: Leg) -> No
 def test_weights_only_scale(dense: Leg, lexical: Leg, factor: float) -> None:
     for strategy in STRATEGIES.values():
         scaled = replace(strategy, weights=(strategy.weights[0] * factor, strategy.weights[1] * factor))
+        if isinstance(scaled, Auto) and (scale := scaled.scale):  # it is measured with the weights
+            scaled = replace(scaled, scale=Scale(scale.nothing * factor, scale.floor * factor))
         fused, larger = strategy.fuse([dense, lexical]), scaled.fuse([dense, lexical])
         for identity, score in scores(fused).items():
             assert scores(larger)[identity] == pytest.approx(score * factor, rel=3e-6, abs=1e-9)
         relevances = [Ranker(strategy).relevance(each.score, ["dense", "lexical"]) for each in fused]
         assert relevances == pytest.approx(
-            [Ranker(scaled).relevance(each.score, ["dense", "lexical"]) for each in larger], rel=3e-6, abs=1e-9
+            [Ranker(scaled).relevance(each.score, ["dense", "lexical"]) for each in larger], rel=3e-6, abs=1e-6
         )
 
 
@@ -102,7 +104,7 @@ def test_alpha_at_its_limits_is_one_leg_alone(dense: Leg, lexical: Leg) -> None:
             fused = scores(tuned.fuse([dense, lexical]))
             alone = scores(tuned.fuse([leg]))
             for identity, score in fused.items():
-                assert score == alone.get(identity, 0.0)
+                assert score == pytest.approx(alone.get(identity, 0.0))
 
 
 @given(alpha=st.floats(0, 1))
@@ -128,9 +130,14 @@ def test_relevance_of_anything_at_all_is_a_share(strategy: Strategy) -> None:
     for score in (-5.0, 0.0, 1e9):
         for found_by in ([], ["dense"], ["lexical"], ["dense", "lexical"]):
             assert 0 <= Ranker(strategy).relevance(score, found_by) <= 1  # type: ignore[arg-type]
-    assert Ranker(strategy).relevance(1.0, []) == 0
     best = strategy.ceiling() * sum(strategy.weights)
-    assert Ranker(strategy).relevance(best, ["dense", "lexical"]) == 1
+    if isinstance(strategy, Auto) and (scale := strategy.scale):
+        marks = {scale.nothing: 0.0, scale.floor: 0.5, best * strategy.alpha: 0.975}
+        for score, relevance in marks.items():
+            assert Ranker(strategy).relevance(score, ["dense", "lexical"]) == pytest.approx(relevance, abs=1e-3)
+    else:
+        assert Ranker(strategy).relevance(1.0, []) == 0
+        assert Ranker(strategy).relevance(best, ["dense", "lexical"]) == 1
 
 
 @every_strategy
@@ -145,7 +152,8 @@ def test_a_single_hit_and_equal_hits_have_a_defined_score(strategy: Strategy, sc
     """Where llama-index divides by zero or keeps the raw score."""
     single = strategy.fuse([Leg("dense", [("a", score)]), Leg("lexical", [("a", score)])])
     assert len(single) == 1
-    assert 0 <= single[0].score <= sum(strategy.weights)
+    least = strategy.meaning(0.0) if isinstance(strategy, Auto) else 0.0  # below what nothing has to do with it
+    assert least * sum(strategy.weights) <= single[0].score <= strategy.ceiling() * sum(strategy.weights) + 1e-6
     equal = [(identity, score) for identity in reversed(IDS)]
     tied = strategy.fuse([Leg("dense", equal), Leg("lexical", equal)])
     assert sorted(each.id for each in tied) == IDS

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.filters import AnyOf, Equals, Not
-from twofold.ranking.expressions import Absolute, FieldValue, Freshness, LegScore, Quotient, Ramp, evaluate, holds
+from twofold.ranking.expressions import Absolute, Clipped, FieldValue, Freshness, LegScore, Quotient, evaluate, holds
 from twofold.ranking.signals import Named, Recency, Signals, leg_factors
 
 NOW = datetime(2026, 2, 21, tzinfo=timezone.utc)
@@ -153,7 +153,7 @@ def test_every_expression_has_a_value_here_and_legs_have_none() -> None:
     assert evaluate(FieldValue("n", 3.0), {"n": True}) == evaluate(FieldValue("n", 3.0), {"n": "2"}) == 3
     assert evaluate(Absolute(FieldValue("n", 0.0)), {"n": -2}) == 2
     assert evaluate(Quotient(1.0, FieldValue("n", 1.0)), {"n": 4}) == 0.25
-    assert [evaluate(Ramp(n, zero=0.5), {}) for n in (0.2, 0.5, 0.75, 1.0, 7.0)] == [0, 0, 0.5, 1, 1]
+    assert [evaluate(Clipped(n), {}) for n in (-3.0, 0.0, 0.75, 1.0, 7.0)] == [0, 0, 0.75, 1, 1]
     fresh = Freshness("on", NOW.isoformat(), half_life_seconds=86_400)
     assert evaluate(fresh, {"on": ago(1).isoformat()}) == evaluate(fresh, {"on": ago(-1).isoformat()}) == 0.5
     assert evaluate(fresh, {"on": ago(1).replace(tzinfo=None).isoformat()}) == 0.5, "a date without a zone is UTC"

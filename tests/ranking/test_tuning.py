@@ -9,7 +9,7 @@ import pytest
 from twofold.ranking.fusion import Auto, Leg, Rrf
 from twofold.ranking.tuning import JudgedQuery, candidates, choose, describe, restore
 
-DEFAULT = Auto(background=0.2)
+DEFAULT = Auto()
 
 
 def _asked(good_leg: str, count: int, noise: float, seed: int = 0) -> list[JudgedQuery]:

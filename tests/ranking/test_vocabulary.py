@@ -314,9 +314,7 @@ def boosts(memory: MemoryFace, query: str) -> dict[str, float]:
     return {hit.text: hit.explanation.tag_boost for hit in found if hit.explanation.tag_boost}
 
 
-@pytest.mark.parametrize(
-    "fusion", ["auto", Fusion.auto(background=0.1), "weighted"], ids=["auto", "native", "weighted"]
-)
+@pytest.mark.parametrize("fusion", ["auto", Fusion.auto(0.3), "weighted"], ids=["auto", "native", "weighted"])
 def test_spellings_of_a_tag_do_not_take_from_each_other(open_memory: Opener, fusion: Any) -> None:
     texts = ["heartbeat every 30 s", "port 2333", "tokens in toml", "bread", "milk", "rye"]
     config = MemoryConfig(fusion=fusion)

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from rich.text import Text
 from twofold.cli.console import OnProgress, complain, out, print_json, printable, progress_bar, unrepeated
 from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Collection, Model, Target, with_options
 from twofold.errors import EvaluationError
-from twofold.ranking.fusion import Strategy, resolve
+from twofold.ranking.fusion import Fusion, Strategy, resolve
 
 if TYPE_CHECKING:
     from twofold.eval import Comparison, Dataset, Run, Sweep
@@ -237,12 +237,16 @@ def _parse_value(text: str) -> Any:
 
 def _parse_fusion(name: str, settings: str) -> Strategy:
     """A fusion whose settings are not the usual ones."""
-    plain, given = resolve(name), [part.partition("=") for part in _SEPARATOR.split(settings.strip()) if part]
+    make, given = (
+        getattr(Fusion, resolve(name).name),
+        [part.partition("=") for part in _SEPARATOR.split(settings.strip()) if part],
+    )
     try:
-        return replace(plain, **{key.strip(): _parse_value(written.strip()) for key, _, written in given})
+        made: Strategy = make(**{key.strip(): _parse_value(written.strip()) for key, _, written in given})
     except TypeError as error:
-        known = ", ".join(each.name for each in fields(plain))
+        known = ", ".join(inspect.signature(make).parameters) or "no settings"
         raise EvaluationError(f"{name}({settings}) is no fusion: {name} has {known}, as rrf(k=20)") from error
+    return made
 
 
 def parse_values(text: str) -> list[Any]:

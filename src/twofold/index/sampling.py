@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.encoders.base import DenseEncoder, Sparse, check_dense
+from twofold.encoders.base import DenseEncoder, check_dense
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, TEXT_KEY, ScoredPoint
@@ -33,6 +33,7 @@ _LETTERS_PER_WORD = 6  # with the space behind it; some scripts put none
 _DOUBTFUL_TEXTS = 5
 _SHORT_TEXT_WEIGHT = 0.25
 _LOOK_AGAIN_SECONDS = 600.0
+_TRY_AGAIN_SECONDS = 30.0  # where a model failed
 _OUTDATED_SHARE = 0.1
 _REMEMBERED_PARTS = 256
 
@@ -48,36 +49,45 @@ class Sampler:
 
     def __init__(self) -> None:
         self._changes = 0
-        self._seen: dict[Node | None, _Seen] = {}
+        self._seen: dict[tuple[str, bool], _Seen] = {}
 
     def changed(self, texts: int) -> None:
         """So many have been written or deleted."""
         self._changes += texts
 
-    def calibration(self, ready: Ready, part: Node | None, *, anew: bool = False) -> Flow[Calibration]:
-        """What was seen last, unless enough was written here since to matter, or others had time to."""
-        last, changes = self._seen.get(part), self._changes
+    def calibration(
+        self, ready: Ready, part: Node | None, *, meaning: bool = True, anew: bool = False
+    ) -> Flow[Calibration]:
+        """What was seen last, unless enough was written here since to matter, or others had time to.
+
+        A search without `meaning` doesn't ask the dense model: it may be down, or cost something.
+        """
+        meaning = meaning and not ready.no_dense
+        key = repr(part), meaning  # a filter of the engine's own can't be hashed
+        last, changes = self._seen.get(key), self._changes
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
             return last.calibration
-        seen = yield from _look(ready, part)
+        seen, whole = yield from _look(ready, part, meaning)
         if len(self._seen) >= _REMEMBERED_PARTS:
             self._seen.clear()
-        self._seen[part] = _Seen(seen, changes, time.monotonic() + _LOOK_AGAIN_SECONDS)
+        valid = _LOOK_AGAIN_SECONDS if whole else _TRY_AGAIN_SECONDS
+        self._seen[key] = _Seen(seen, changes, time.monotonic() + valid)
         return seen
 
 
-def _look(ready: Ready, part: Node | None) -> Flow[Calibration]:
+def _look(ready: Ready, part: Node | None, meaning: bool) -> Flow[tuple[Calibration, bool]]:
+    """What is there, and whether all questions could be asked."""
     rows, more = yield from calls.scroll(
-        ready.collection, part, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,), vectors=() if ready.no_dense else (DENSE,)
+        ready.collection, part, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,), vectors=(DENSE,) if meaning else ()
     )
     total = len(rows) if more is None else (yield from calls.count(ready.collection, part))
     stored = [(row.payload or {}).get(TEXT_KEY) for row in rows]
     texts = [text for text in stored if isinstance(text, str) and text.strip()]
     language, unknown = _languages(texts, ready.dense.languages, ready.sparse.settings.get("language", "english"))
     vectors = [row.vector[DENSE] for row in rows if isinstance(row.vector, dict) and row.vector.get(DENSE) is not None]
-    probes = (yield from _ask(ready, part, unrelated_questions(language))) if texts else []
-    return calibrate(
+    probes, whole = (yield from _ask(ready, part, unrelated_questions(language), meaning)) if texts else ([], True)
+    seen = calibrate(
         np.array([unit(vector) for vector in vectors]) if vectors else None,
         probes,
         texts=len(rows),
@@ -85,33 +95,42 @@ def _look(ready: Ready, part: Node | None) -> Flow[Calibration]:
         words_per_text=sum(map(len, texts)) / max(len(texts), 1) / _LETTERS_PER_WORD,
         unknown_language=unknown,
     )
+    return seen, whole
 
 
-def _ask(ready: Ready, part: Node | None, questions: Sequence[str]) -> Flow[list[Probe]]:
-    """What each question finds by meaning and by words, in one batch."""
-    vectors: Sequence[Any] = [None] * len(questions)
-    words: Sequence[Sparse] = []
-    try:
-        if not ready.no_dense:
-            vectors = yield Work(lambda: _embedded(ready.dense, ready.dim, tuple(questions)))
-        if not ready.no_lexical:
-            words = yield Work(lambda: [ready.sparse.embed_query(each) for each in questions])
-    except Exception:  # a model that fails is reported by the search itself, which goes on without it
-        return []
+def _ask(ready: Ready, part: Node | None, questions: Sequence[str], meaning: bool) -> Flow[tuple[list[Probe], bool]]:
+    """What each question finds by meaning and by words, in one batch; and whether it could be asked by both."""
+    nothing: Sequence[Any] = [None] * len(questions)
+    vectors = words = nothing
+    if meaning:
+        vectors = yield from _encoded(lambda: _embedded(ready.dense, ready.dim, tuple(questions)))
+    if not ready.no_lexical:
+        words = yield from _encoded(lambda: [ready.sparse.embed_query(each) for each in questions])
+    if vectors is None:
+        return [], False
+    whole, words = words is not None, nothing if words is None else words
     requests: list[VectorQuery] = []
-    for place in range(len(questions)):
-        if vectors[place] is not None:
-            requests.append(VectorQuery(vectors[place], _PROBED_HITS, part))
-        if words and words[place].indices:
+    for vector, worded in zip(vectors, words, strict=True):
+        if vector is not None:
+            requests.append(VectorQuery(vector, _PROBED_HITS, part))
+        if worded is not None and worded.indices:
             corpus = part if ready.corpus_idf else None
-            requests.append(VectorQuery(words[place], _PROBED_HITS, part, idf_corpus=corpus))
+            requests.append(VectorQuery(worded, _PROBED_HITS, part, idf_corpus=corpus))
     answers = iter((yield from calls.query(ready.collection, requests)) if requests else ())
     probes = []
-    for place in range(len(questions)):
-        near = next(answers) if vectors[place] is not None else ()
-        worded = next(answers) if words and words[place].indices else ()
-        probes.append(_probe(vectors[place], near, worded, words[place].terms if words else 1))
-    return probes
+    for vector, worded in zip(vectors, words, strict=True):
+        near = next(answers) if vector is not None else ()
+        found = next(answers) if worded is not None and worded.indices else ()
+        probes.append(_probe(vector, near, found, 1 if worded is None else worded.terms))
+    return probes, whole
+
+
+def _encoded(encode: Callable[[], Any]) -> Flow[Any]:
+    """None where a model fails: the search itself reports that, and goes on without it."""
+    try:
+        return (yield Work(encode))
+    except Exception:
+        return None
 
 
 def _probe(vector: Any, near: Iterable[ScoredPoint], worded: Iterable[ScoredPoint], terms: int) -> Probe:
@@ -139,6 +158,7 @@ def _languages(texts: Sequence[str], known: Collection[str] | None, configured: 
     counts = Counter(_language(text) for text in texts)
     told = {language: count for language, count in counts.items() if language is not None}
     most = max(sorted(told), key=lambda language: told[language], default=configured)
+    most = configured if most == "other" else most
     if known is None:
         return most, 0.0
     if configured not in known:

@@ -103,7 +103,7 @@ class Searcher:
         words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
         if words_failed and not candidates and query.config.text_fallback:
             candidates = yield from self._match_text(text, query)
-            mode = "text"
+            mode, names = "text", []
             reasons.append("neither leg found anything, so the query's words were matched in the text")
         shown, problems = _shown(candidates, ranker, names, query.need)
         if problems and len(shown) < query.need and legs:  # their places go to those that come next
@@ -127,8 +127,8 @@ class Searcher:
         """The default fusion on the scales that meaning and words have for this question in this part."""
         if not isinstance(fusion, Auto) or not legs:
             return fusion
-        calibration = yield from self.ready.sampler.calibration(self.ready, query.part)
         vector = next((leg.vector for leg in legs if isinstance(leg.vector, np.ndarray)), None)
+        calibration = yield from self.ready.sampler.calibration(self.ready, query.part, meaning=vector is not None)
         return calibration.fit(fusion, vector)
 
     # --- asking the engine ---------------------------------------------------------------------
@@ -253,7 +253,8 @@ class Searcher:
         stored = list(rows.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
-        return [Candidate(each, share, share) for each, share in settled if share > 0]
+        least = query.ranker.min_score or 0.0
+        return [Candidate(each, share, share) for each, share in settled if share > 0 and share >= least]
 
     # --- what to say about the hits ------------------------------------------------------------
 

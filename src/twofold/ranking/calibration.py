@@ -93,15 +93,14 @@ class Calibration:
         return self.mean + trust * (own - self.mean), math.sqrt(variance)
 
     def _scale(self, fusion: Auto) -> Scale | None:
-        """What the best hits of unrelated questions score with these weights; None if none found anything."""
+        """What the best hits of unrelated questions score with these weights; None if none was asked."""
         best = []
         for probe in self.probes:
             mean, spread = self._of(probe.vector)
             fitted = replace(fusion, mean=mean, spread=spread, unit=self.spread, words=self.words)
             meaning = np.nan_to_num(fitted.meaning(probe.cosines), nan=0.0)
             scores = fusion.weights[0] * meaning + fusion.weights[1] * fitted.by_words(probe.lexical, probe.terms)
-            if len(scores):
-                best.append(float(scores.max()))
+            best.append(float(scores.max()) if len(scores) else 0.0)
         if not best:
             return None
         nothing, deviation = float(np.mean(best)), max(float(np.std(best)), _FEWEST_DEVIATION)

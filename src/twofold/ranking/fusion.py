@@ -60,8 +60,8 @@ class Fused:
     parts: Mapping[str, float]
 
 
-def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], str]) -> list[tuple[T, float]]:
-    """Best first, ties by id.
+def settle(scored: Iterable[tuple[T, float]], identity: Callable[[T], Any]) -> list[tuple[T, float]]:
+    """Best first, ties by id, or whatever else tells them apart.
 
     Engines compute in 32 bits, in an order that varies: the same score may differ in its last
     digits from run to run. So scores that lie closer together than such noise are one score, and
@@ -104,6 +104,8 @@ class Strategy(ABC):
 
     weights: tuple[float, float] = (1.0, 1.0)
     name: ClassVar[str]
+    ties_by_nearness: ClassVar[bool] = True
+    """Of equal scores the nearer comes first. An engine that fuses tells no cosines, so ours doesn't look at them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Sequence) or [*map(is_number, self.weights)] != [True, True]:
@@ -210,6 +212,7 @@ class Dbsf(Strategy):
     """
 
     name: ClassVar[str] = "dbsf"
+    ties_by_nearness: ClassVar[bool] = False
 
     def normalise(self, leg: Leg) -> Sequence[float]:
         scores = [score for _, score in leg.hits]
@@ -302,6 +305,7 @@ class Auto(Strategy):
     scale: Scale | None = None
     """What scores say here; None if nobody measured it."""
     name: ClassVar[str] = "auto"
+    ties_by_nearness: ClassVar[bool] = False
 
     @property
     def steady(self) -> bool:

@@ -83,11 +83,11 @@ class Ranker:
         return self.fusion.native(legs, terms)
 
     def rank(self, legs: Sequence[Leg], rows: Mapping[str, Any]) -> list[Candidate]:
-        """Score those of the legs' hits that there is a row for, best first; ties by the document's id."""
+        """Score those of the legs' hits that there is a row for, best first; of equal scores the nearer, then by id."""
         places = places_of(legs, rows)
         fused = self.fusion.fuse(legs, rows)
         candidates = {f.id: Candidate(rows[f.id], f.score, f.score, places[f.id], f.parts) for f in fused}
-        return in_order(candidates) if len(legs) > 1 else in_leg_order(candidates, legs[0])
+        return in_order(candidates, self.fusion) if len(legs) > 1 else in_leg_order(candidates, legs[0])
 
     def admit(self, candidates: Sequence[Candidate], legs: Sequence[LegName]) -> Sequence[Candidate]:
         """Those that are relevant enough, of a ranking that these legs made."""
@@ -129,13 +129,18 @@ def places_of(legs: Sequence[Leg], only: Container[str]) -> dict[str, dict[LegNa
     return places
 
 
-def in_order(candidates: Mapping[str, Candidate]) -> list[Candidate]:
-    """Best first, ties by the document's id."""
-    settled = settle([(each, each.score) for each in candidates.values()], lambda each: str(each.row.id))
+def in_order(candidates: Mapping[str, Candidate], fusion: Strategy) -> list[Candidate]:
+    """Best first, ties by nearness if the fusion says so, and then by the document's id."""
+
+    def tie(each: Candidate) -> tuple[float, str]:
+        near = each.places.get("dense") if fusion.ties_by_nearness else None
+        return -near.score if near else 1.0, str(each.row.id)
+
+    settled = settle([(each, each.score) for each in candidates.values()], tie)
     return [candidate._replace(score=score, tie=score) for candidate, score in settled]
 
 
 def in_leg_order(candidates: Mapping[str, Candidate], leg: Leg) -> list[Candidate]:
-    """The order of a leg that was searched alone: it tells apart what has no score here, below the background."""
+    """The order of a leg that was searched alone: it tells apart more than the scores that are made of it."""
     settled = settle(leg.hits, lambda identity: str(candidates[identity].row.id))
     return [candidates[identity]._replace(tie=score) for identity, score in settled]

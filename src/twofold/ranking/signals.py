@@ -268,7 +268,7 @@ class SignalRanker(Ranker):
             score, parts = self.signals.weigh(fused.parts, row.metadata, alpha, best)
             candidates[fused.id] = Candidate(row, score, score, places.get(fused.id, {}), parts)
         if len(legs) > 1:
-            return in_order(candidates)
+            return in_order(candidates, self.fusion)
         alone = [each._replace(tie=each.score) for each in in_leg_order(candidates, legs[0])]
         return sorted(alone, key=lambda candidate: -candidate.score)
 
