@@ -87,7 +87,7 @@ class Twofold(Engine):
 
     def open(self) -> None:
         known = _KnownDense(self.data)
-        dense = base.DenseEncoder("benchmark", known.embed_documents, known.embed_query, dim=DIM, background=0.2)
+        dense = base.DenseEncoder("benchmark", known.embed_documents, known.embed_query, dim=DIM)
         # By hand: the search graph is to be built between the measurements, not beside them.
         settings: dict[str, Any] = {"cache_size": 0, "optimize": "manual"}
         self.index = HybridIndex.open(self.folder, dense=dense, sparse=_KnownSparse(self.data), **settings)

@@ -40,7 +40,6 @@ def _prepared(data: Data) -> DenseEncoder:
         name=models.BUNDLED,
         dim=DIM,
         languages=frozenset({"english"}),
-        background=models.bundled_dense().background,
         embed_documents=documents,
         embed_query=lambda text: data.dense_queries[zlib.crc32(text.encode()) % data.queries],
     )

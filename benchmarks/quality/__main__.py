@@ -10,17 +10,18 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.quality import sets, table
-from benchmarks.quality.systems import SYSTEMS, System
-from benchmarks.quality.vectors import Material, material
+from benchmarks.quality.systems import AUTO, SYSTEMS, USUAL, System
+from benchmarks.quality.vectors import Material, material, model_named
 from twofold.eval import Run, evaluate, write_report
 
-_WIDTH = 140  # a table that is cut to a narrow terminal shows no figures
+_WIDTH = 150  # a table that is cut to a narrow terminal shows no figures
 
 
 def main(words: list[str] | None = None) -> None:
     chosen = _parser().parse_args(words)
     console = Console(width=max(Console().width, _WIDTH))
     systems = [system for system in SYSTEMS if system.name in chosen.systems]
+    chosen.encoder = model_named(chosen.model)
     results: dict[str, dict[str, Run]] = {}
     inside: list[str] = []
     for path in sets.find(chosen.data, chosen.sets):
@@ -35,7 +36,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
     sets.add_options(parser)
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
-    parser.add_argument("--systems", nargs="+", choices=names, default=names, metavar="SYSTEM", help=", ".join(names))
+    told = f"of {', '.join(names)}; by default {', '.join(USUAL)}"
+    parser.add_argument("--systems", nargs="+", choices=names, default=list(USUAL), metavar="SYSTEM", help=told)
     parser.add_argument("--k", type=int, default=10, help="how many hits count")
     parser.add_argument("--sample", type=int, help="ask only so many questions of each set")
     parser.add_argument("--metric", default="ndcg", help="hit_rate, mrr, ndcg or recall")
@@ -45,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _runs(path: Path, systems: list[System], chosen: argparse.Namespace, console: Console) -> dict[str, Run]:
-    vectors = material(sets.read(path), sets.known(path.name).language, chosen.cache, chosen.sample)
+    vectors = material(sets.read(path), sets.known(path.name).language, chosen.cache, chosen.sample, chosen.encoder)
     runs = {}
     for system in systems:
         with console.status(f"{path.name}: {system.name}"):
@@ -81,9 +83,11 @@ def _parts(name: str, runs: dict[str, Run]) -> dict[str, dict[str, Run]]:
 
 def _show(results: dict[str, dict[str, Run]], inside: list[str], chosen: argparse.Namespace, console: Console) -> None:
     console.print(table.by_set(results, inside, chosen.metric, chosen.k))
-    console.print(f"▲ ▼ differs from {next(iter(results[inside[0]]))} by more than chance (p < 0.05)", style="dim")
+    if AUTO in chosen.systems:
+        console.print(f"▲ ▼ differs from {AUTO} by more than chance (p < 0.05)", style="dim")
+    console.print(table.by_family(results, inside, chosen.metric, chosen.k))
     console.print(table.by_system(results, inside, chosen.k))
-    for line in [*table.against_peers(results, inside), *table.published(results)]:
+    for line in table.published(results):
         console.print(line, soft_wrap=True)
     if chosen.json:
         figures = {name: {system: run.summary() for system, run in runs.items()} for name, runs in results.items()}

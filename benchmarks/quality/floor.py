@@ -1,126 +1,120 @@
-"""What the floor of a memory keeps and turns away, at several sizes.
+"""What relevance says, and with it the gate of a memory, which opens at 0.5.
 
-Some texts of a set are remembered. Its own questions about them should find them as they would without a floor;
-questions of the other sets should find nothing.
+Of each set: right best hits should have 0.5 or more, the best hit of a foreign question (of another family, in the same
+language) less, and a stored text that is asked for word by word 0.95 or more. Where questions search a part, a user's
+say, foreign ones are asked there too.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality import sets
-from benchmarks.quality.vectors import Material, material
-from twofold import Document, Memory, MemoryConfig
-from twofold.eval import Question
+from benchmarks.quality.systems import index
+from benchmarks.quality.vectors import Material, material, model_named
+from twofold import HybridIndex
+from twofold.encoders.base import DenseEncoder
 
-# Prose in the language of the model. A memory of code has a greater alpha, for which there is no floor.
-_PROSE = ("chunking-eval", "locomo-dev", "pira-en", "qmsum-val", "scifact-train", "xquad-en")
-_SIZES = (30, 100, 300, 1000, 3000)
-_CONFIG = MemoryConfig(touch=False, recency_decay=0, near_duplicate=None)
+ANSWER, VERBATIM = 0.5, 0.95
+_COLUMNS = ("right first", f"at {ANSWER} or more", "foreign", f"below {ANSWER}", "texts", f"at {VERBATIM} or more")
+_WIDTH = 120
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Right best hits without a floor, and those of them that are still there with it; strangers, likewise."""
+class Seen:
+    """How many there were, and of how many of them relevance said what it should."""
 
     right: int = 0
-    still: int = 0
-    strangers: int = 0
+    answered: int = 0
+    foreign: int = 0
     refused: int = 0
+    texts: int = 0
+    verbatim: int = 0
 
-    def __add__(self, other: Kept) -> Kept:
-        return Kept(
-            self.right + other.right,
-            self.still + other.still,
-            self.strangers + other.strangers,
-            self.refused + other.refused,
-        )
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
     def cells(self) -> list[str]:
-        return [
-            str(self.right),
-            _share(self.still, self.right),
-            str(self.strangers),
-            _share(self.refused, self.strangers),
-        ]
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "-"
+        pairs = ((self.right, self.answered), (self.foreign, self.refused), (self.texts, self.verbatim))
+        return [cell for whole, part in pairs for cell in (str(whole), f"{part / whole:.1%}" if whole else "-")]
 
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.floor", description=__doc__)
     sets.add_options(parser)
-    parser.add_argument("--sets", nargs="+", metavar="SET", default=list(_PROSE), help="sets of prose, two or more")
-    parser.add_argument("--sizes", nargs="+", type=int, default=list(_SIZES), help="how many texts to remember")
-    parser.add_argument("--asked", type=int, default=150, help="ask at most so many questions of each kind")
+    parser.add_argument("--sets", nargs="+", metavar="SET", help="only these; by default all that are there")
+    parser.add_argument("--asked", type=int, default=150, help="ask at most so many of each kind")
     chosen = parser.parse_args(words)
-    console = Console()
-    with console.status("vectors"):
-        all_sets = _materials(sets.find(chosen.data, chosen.sets), chosen.cache)
-    table = Table(title="recall with the default floor", title_justify="left")
-    for column in ("set", "texts", "right without it", "kept", "of other sets", "answered with nothing"):
+    console = Console(width=max(Console().width, _WIDTH))
+    paths, model = sets.find(chosen.data, chosen.sets), model_named(chosen.model)
+    everything = sets.find(chosen.data, None)
+    table = Table(title="relevance of the best hit", title_justify="left")
+    for column in ("set", *_COLUMNS):
         table.add_column(column, justify="left" if column == "set" else "right")
-    total = Kept()
-    for name, size, kept in _measured(all_sets, chosen.sizes, chosen.asked, console):
-        table.add_row(name, str(size), *kept.cells())
-        total += kept
+    total = Seen()
+    for path in paths:
+        with console.status(path.name):
+            seen = measure(path, everything, chosen.cache, chosen.asked, model)
+        table.add_row(path.name, *seen.cells())
+        total += seen
     table.add_section()
-    table.add_row("all", "", *total.cells())
+    table.add_row("all", *total.cells())
     console.print(table)
 
 
-def _materials(paths: Sequence[Path], cache: Path) -> dict[str, Material]:
-    """Each set with the questions of all: every memory is asked every question."""
-    found = {
-        path.name: material(sets.read(path), "english", cache).without(sets.known(path.name).apart) for path in paths
-    }
-    questions = {text: vector for each in found.values() for text, vector in each.queries.items()}
-    return {name: replace(each, queries=questions) for name, each in found.items()}
+def measure(path: Path, everything: Sequence[Path], cache: Path, asked: int, model: DenseEncoder | None = None) -> Seen:
+    known, chance = sets.known(path.name), random.Random(path.name)
+    own = material(sets.read(path), known.language, cache, model=model).without(known.apart)
+    questions = chance.sample(own.data.questions, min(asked, len(own.data.questions)))
+    with index(own, known.language) as opened:
+        best = [(each, opened.search(each.text, 1, filter=each.filter)) for each in questions]
+        right = [found[0].relevance for each, found in best if found and found[0].id in each.relevant]
+        parts = [each.filter for each in questions]
+        strangers = foreign_questions(path.name, everything, asked)
+        foreign = [_best(opened, text, chance.choice(parts)) for text in strangers]
+        verbatim = _verbatim(opened, own, known.same, chance, asked)
+    return Seen(
+        len(right), sum(r >= ANSWER for r in right),
+        len(foreign), sum(r < ANSWER for r in foreign),
+        len(verbatim), sum(r >= VERBATIM for r in verbatim),
+    )  # fmt: skip
 
 
-def _measured(
-    all_sets: dict[str, Material], sizes: Sequence[int], asked: int, console: Console
-) -> Iterator[tuple[str, int, Kept]]:
-    for name, own in all_sets.items():
-        strangers = [q for other, each in all_sets.items() if other != name for q in each.data.questions]
-        for size in sizes:
-            if size <= len(own.data.documents):
-                chance = random.Random(size)
-                with console.status(f"{name}: {size} texts"):
-                    yield name, size, _kept(own, size, chance.sample(strangers, min(asked, len(strangers))), asked)
+def foreign_questions(name: str, everything: Sequence[Path], asked: int) -> list[str]:
+    """Of sets of other families in the same language, as many of each; always the same ones."""
+    others = [path for path in everything if _is_foreign(name, path.name)]
+    texts: list[str] = []
+    for path in others:
+        questions = sets.read(path).questions
+        share = -(-asked // len(others))
+        texts += [each.text for each in random.Random(name).sample(questions, min(share, len(questions)))]
+    return texts[:asked]
 
 
-def _kept(own: Material, size: int, strangers: Sequence[Question], asked: int) -> Kept:
-    """Texts in their own order are about one thing, as memories are; questions are those that they answer."""
-    documents = list(own.data.documents)[:size]
-    there = {document.id for document in documents}
-    questions = [question for question in own.data.questions if there & set(question.relevant)][:asked]
-    with Memory.open(":memory:", user="ada", dense=own.encoder(), config=_CONFIG) as memory:
-        names = _remember(memory, documents)
-        open_to_all = memory.with_settings(min_score=None)
-        right = [q for q in questions if _best(open_to_all, q.text, names) in q.relevant]
-        still = [q for q in right if _best(memory, q.text, names) in q.relevant]
-        refused = [q for q in strangers if not memory.recall(q.text, 1)]
-    return Kept(len(right), len(still), len(strangers), len(refused))
+def _is_foreign(name: str, other: str) -> bool:
+    """Sets in other languages are one family by name only: there it is enough that a set is another."""
+    own, known = sets.known(name), sets.known(other)
+    if name == other or own.language != known.language:
+        return False
+    return own.language != sets.ENGLISH or own.family != known.family
 
 
-def _remember(memory: Memory, documents: Sequence[Document]) -> dict[str, str]:
-    ids = memory.remember_many([document.text for document in documents])
-    return {str(identity): str(document.id) for identity, document in zip(ids, documents, strict=True)}
+def _best(opened: HybridIndex, query: str, where: Mapping[str, Any] | None) -> float:
+    found = opened.search(query, 1, filter=where)
+    return found[0].relevance if found else 0.0
 
 
-def _best(memory: Memory, query: str, names: dict[str, str]) -> str | None:
-    found = memory.recall(query, 1).ids
-    return names[found[0]] if found else None
+def _verbatim(opened: HybridIndex, own: Material, same: str | None, chance: random.Random, asked: int) -> list[float]:
+    texts = chance.sample(own.data.documents, min(asked, len(own.data.documents)))
+    return [_best(opened, each.text, {same: each.metadata[same]} if same else None) for each in texts]
 
 
 if __name__ == "__main__":

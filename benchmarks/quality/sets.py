@@ -18,11 +18,16 @@ DEFAULT_DATA = "../shared/data"
 _EXPECTED = "a folder for each set, BEIR-style, with corpus.jsonl, queries.jsonl and qrels.tsv"
 
 
+ENGLISH = "english"
+
+
 @dataclass(frozen=True)
 class Known:
     """What a folder doesn't say by itself."""
 
-    language: str = "english"
+    family: str = "of your own"
+    """What kind of questions and texts: a mean of many alike would hide the others."""
+    language: str = ENGLISH
     same: str | None = None
     """Questions search only documents with the same value in this field."""
     apart: tuple[str, Any] | None = None
@@ -31,16 +36,41 @@ class Known:
     """nDCG@10 from the literature, for the systems that it names."""
 
 
-KNOWN = {
-    "faquad-pt": Known("portuguese"),
-    "locomo-dev": Known(same="sample", apart=("category", 5)),
-    "norquad-validation": Known("norwegian"),
-    "pira-pt": Known("portuguese"),
-    "qmsum-val": Known(same="sample"),
+_ELSEWHERE = "other languages"
+_FAMILIES = {
+    "support": ("counselchat", "banking77", "covid-faq-en"),
+    "memory": ("ikat-ptkb", "locomo-dev", "beam100k"),
+    "dialogue": ("mtrag-turns", "mtrag-rewrite", "qmsum-val"),
+    "commands and code": ("tldr", "nl2bash", "cosqa-dev", "eslint-messages", "gorilla-hf", "gorilla-th"),
+    "arguments, science, health": (
+        *("perspectrum", "argkp", "pubmedqa", "scifact-train", "cranfield", "cisi", "medquad", "medquad-short"),
+    ),
+    "law": ("legal-contractnli", "legal-contractnli-titled"),
+    "titles, products": ("recipes", "abt-buy"),
+    "passages": ("xquad-en", "pira-en", "chunking-eval"),
+}
+_LANGUAGES = {
+    "covid-faq-de": "german",
+    "tldr-es": "spanish",
+    "tldr-nl": "dutch",
+    "howtocook-zh": "chinese",
+    "xquad-de": "german",
+    "xquad-es": "spanish",
+    "pira-pt": "portuguese",
+    "faquad-pt": "portuguese",
+    "norquad-validation": "norwegian",
+}
+_MORE: dict[str, dict[str, Any]] = {
+    "ikat-ptkb": {"same": "sample"},
+    "locomo-dev": {"same": "sample", "apart": ("category", 5)},
+    "beam100k": {"same": "sample"},
+    "qmsum-val": {"same": "sample"},
     # Of the 300 test claims; these are the training claims over the same abstracts.
-    "scifact-train": Known(published={"dense": 0.645, "qdrant-bm25": 0.687}),
-    "xquad-de": Known("german"),
-    "xquad-es": Known("spanish"),
+    "scifact-train": {"published": {"dense": 0.645, "qdrant-bm25": 0.687}},
+}
+KNOWN = {
+    **{name: Known(family, **_MORE.get(name, {})) for family, names in _FAMILIES.items() for name in names},
+    **{name: Known(_ELSEWHERE, language) for name, language in _LANGUAGES.items()},
 }
 
 
@@ -49,7 +79,7 @@ def known(name: str) -> Known:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Where the sets are, and where their vectors are kept."""
+    """Where the sets are, which model embeds them, and where their vectors are kept."""
     parser.add_argument(
         "--data",
         type=Path,
@@ -58,6 +88,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"default: ${DATA_VARIABLE}, or {DEFAULT_DATA} outside the project",
     )
     parser.add_argument("--cache", type=Path, default=Path(".cache/quality"), help="where vectors are kept")
+    parser.add_argument(
+        "--model",
+        metavar="NAME[=FOLDER]",
+        help="another dense model of fastembed's list, from its cache, or from a folder with its files",
+    )
 
 
 def find(folder: Path, names: list[str] | None) -> list[Path]:

@@ -30,24 +30,27 @@ def _untold(material: Material) -> AbstractContextManager[HybridIndex]:
 
 
 @contextmanager
-def index(material: Material, language: str | None, *, unknown: bool = False) -> Iterator[HybridIndex]:
-    """An index with the bundled model's vectors already computed; `unknown` hides whose vectors they are."""
-    dense: Any = material if unknown else material.encoder()
-    with HybridIndex.open(":memory:", dense=dense, language=language) as opened:
+def index(material: Material, language: str | None) -> Iterator[HybridIndex]:
+    """An index with the model's vectors already computed."""
+    with HybridIndex.open(":memory:", dense=material.encoder(), language=language) as opened:
         opened.add(material.data.documents)
         yield opened
 
 
+AUTO = "auto"
+LEGS = ("dense", "words")
+PEERS = ("langchain", "langchain+idf", "llama-index")
 SYSTEMS = (
-    System("auto", _twofold),
     System("dense", _twofold, {"alpha": 1.0}),
-    System("bm25", _twofold, {"alpha": 0.0}),
-    System("untold", _untold),
-    System("rrf", _twofold, {"fusion": "rrf"}),
-    System("dbsf", _twofold, {"fusion": "dbsf"}),
+    System("words", _twofold, {"alpha": 0.0}),
     System("qdrant-bm25", peers.qdrant_bm25),
     System("langchain", peers.langchain),
     System("langchain+idf", peers.langchain_with_idf),
     System("llama-index", peers.llama_index),
+    System("rrf", _twofold, {"fusion": "rrf"}),
+    System("dbsf", _twofold, {"fusion": "dbsf"}),
+    System("untold", _untold),
+    System(AUTO, _twofold),
 )
-"""The first is the one that the others are compared with."""
+USUAL = ("dense", "words", "qdrant-bm25", *PEERS, AUTO)
+"""What is measured if nobody says what; the others only by name."""

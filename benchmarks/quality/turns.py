@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality import sets
-from benchmarks.quality.vectors import Material, material
+from benchmarks.quality.vectors import Material, material, model_named
 from twofold import Document, Memory, MemoryConfig
 from twofold.eval import evaluate
 
@@ -30,7 +30,8 @@ def main() -> None:
     sets.add_options(parser)
     chosen = parser.parse_args()
     (path,) = sets.find(chosen.data, [_SET])
-    vectors = material(sets.read(path), "english", chosen.cache).without(sets.known(_SET).apart)
+    vectors = material(sets.read(path), "english", chosen.cache, model=model_named(chosen.model))
+    vectors = vectors.without(sets.known(_SET).apart)
     table = Table(title=f"{_SET} through a memory, the first ten hits", title_justify="left")
     for column in ("turns stored with", *_METRICS):
         table.add_column(column, justify="left" if column == "turns stored with" else "right")

@@ -1,10 +1,10 @@
-"""Dense vectors, computed once by the bundled model, kept in a folder, and given to everyone."""
+"""Dense vectors, computed once by a model, kept in a folder, and given to everyone."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +21,36 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class Material:
-    """A set with its vectors, as every system gets it. Embeds only texts of the set, however they are normalised."""
+    """A set with its vectors, as every system gets it."""
 
     data: Dataset
     language: str
     documents: dict[str, Any]
     queries: dict[str, Any]
+    """Also those that were asked since: what a search asks to see what scores mean, say."""
+    model: DenseEncoder = field(default_factory=models.bundled_dense)
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """Only texts of the set, however they are normalised."""
         return [self.documents[text].tolist() for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        vector: list[float] = self.queries[_plain(text)].tolist()
+        plain = _plain(text)
+        if plain not in self.queries:
+            self.queries[plain] = np.asarray(self.model.embed_query(plain), dtype=np.float32)
+        vector: list[float] = self.queries[plain].tolist()
         return vector
 
     def encoder(self) -> DenseEncoder:
-        """The bundled model, with every vector ready."""
-        model = models.bundled_dense()
-        return DenseEncoder(
-            name=model.name,
-            dim=model.dim,
-            languages=model.languages,
-            background=model.background,
+        """The model, with every vector ready."""
+        return replace(
+            self.model,
             embed_documents=lambda texts: np.asarray(self.embed_documents(texts)),
             embed_query=self.embed_query,
         )
 
     def without(self, apart: tuple[str, Any] | None) -> Material:
-        """The same set, less the questions that have this value in this field of their metadata."""
+        """Without the questions that have this in their metadata."""
         if apart is None:
             return self
         field, value = apart
@@ -56,15 +58,37 @@ class Material:
         return replace(self, data=replace(self.data, questions=kept))
 
 
-def material(data: Dataset, language: str, cache: Path, sample: int | None = None) -> Material:
+def model_named(name: str | None) -> DenseEncoder:
+    """The bundled model, one of fastembed's list, or one whose files are in a folder: NAME=FOLDER."""
+    named, _, folder = (name or "").partition("=")
+    if not folder:
+        return models.resolve_dense(named or None)
+    from fastembed import TextEmbedding
+
+    described = {each["model"].lower(): each for each in TextEmbedding.list_supported_models()}
+    if named.lower() not in described:
+        raise SystemExit(f"fastembed knows no model {named}: its list_supported_models() has them all")
+    known = described[named.lower()]
+    loaded = TextEmbedding(known["model"], specific_model_path=folder)
+    return models.from_fastembed(loaded, known["model"], dim=int(known["dim"]))
+
+
+def material(
+    data: Dataset, language: str, cache: Path, sample: int | None = None, model: DenseEncoder | None = None
+) -> Material:
+    """A set with the vectors of a model, by default the bundled one."""
+    model = models.bundled_dense() if model is None else model
     documents = [document.text for document in data.documents]
     queries = [_plain(question.text) for question in data.questions]
+    stored = _vectors(f"{data.name}-documents", documents, cache, model, _CHUNK)
+    # One by one, as they are asked: an int8 model's vectors differ a little with what else is in the batch.
+    asked = _vectors(f"{data.name}-questions", queries, cache, model, None)
     return Material(
         data if sample is None else data.sample(sample),
         language,
-        dict(zip(documents, _vectors(f"{data.name}-documents", documents, cache, _CHUNK), strict=True)),
-        # One by one, as they are asked: an int8 model's vectors differ a little with what else is in the batch.
-        dict(zip(queries, _vectors(f"{data.name}-questions", queries, cache, 1), strict=True)),
+        dict(zip(documents, stored, strict=True)),
+        dict(zip(queries, asked, strict=True)),
+        model,
     )
 
 
@@ -73,24 +97,24 @@ def _plain(query: str) -> str:
     return normalise(query).strip()
 
 
-def _vectors(what: str, texts: Sequence[str], cache: Path, chunk: int) -> Vectors:
-    """From the cache, if the same model embedded the same texts before."""
-    digest = hashlib.sha256("\0".join([models.BUNDLED, *texts]).encode()).hexdigest()[:16]
+def _vectors(what: str, texts: Sequence[str], cache: Path, model: DenseEncoder, chunk: int | None) -> Vectors:
+    """From the cache, if the same model embedded the same texts before. Without a chunk they are questions."""
+    digest = hashlib.sha256("\0".join([model.name, *texts]).encode()).hexdigest()[:16]
     path = cache / f"{what}-{digest}.npy"
     if not path.is_file():
         cache.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".tmp.npy")
-        np.save(unfinished, _embed(what, texts, chunk))
+        np.save(unfinished, _embed(what, texts, model, chunk))
         unfinished.rename(path)
     return np.asarray(np.load(path), dtype=np.float32)
 
 
-def _embed(what: str, texts: Sequence[str], chunk: int) -> Vectors:
-    model = models.bundled_dense()
+def _embed(what: str, texts: Sequence[str], model: DenseEncoder, chunk: int | None) -> Vectors:
     with Progress(transient=True) as bar:
         task = bar.add_task(f"embedding {what}", total=len(texts))
-        parts = []
-        for start in range(0, len(texts), chunk):
-            parts.append(model.embed_documents(texts[start : start + chunk]))
-            bar.advance(task, len(texts[start : start + chunk]))
+        parts: list[Any] = []
+        for start in range(0, len(texts), chunk or 1):
+            some = texts[start : start + (chunk or 1)]
+            parts.append(np.asarray(model.embed_documents(some) if chunk else [model.embed_query(some[0])]))
+            bar.advance(task, len(some))
     return np.concatenate(parts)
