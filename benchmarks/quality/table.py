@@ -55,7 +55,7 @@ def _means(results: Results, names: Sequence[str], metric: str) -> list[str]:
     figures = [{system: run[metric] for system, run in results[name].items()} for name in names]
     means = [f"{_mean([row[system] for row in figures]):.3f} " for system in figures[0]]
     relative = [_relative(row) for row in figures]
-    known_only = {kind: [row[kind] for row in relative if row[kind] is not None] for kind in _RELATIVE}
+    known_only = {kind: [value for row in relative if (value := row[kind]) is not None] for kind in _RELATIVE}
     return [*means, *(_figure(_mean(values) if values else None) for values in known_only.values())]
 
 
