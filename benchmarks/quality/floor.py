@@ -1,4 +1,4 @@
-"""What relevance says, and with it the gate of a memory, which opens at 0.5.
+"""What relevance says, on which the gate of a memory and every `min_score` stand.
 
 Of each set: right best hits should have 0.5 or more, the best hit of a foreign question (of another family, in the same
 language) less, and a stored text that is asked for word by word 0.95 or more. Where questions search a part, a user's
