@@ -22,7 +22,7 @@ QUERIES = ["tunnel", "port of the tunnel", "cache token limit", "nothing of that
 Ranking = list[tuple[str, Any, Any]]
 
 
-def ranking(index: Any, query: str, fusion: str, k: int = 50, **arguments: Any) -> Ranking:
+def ranking(index: Any, query: str, fusion: str, k: int = 20, **arguments: Any) -> Ranking:
     found = index.search(query, k, fusion=fusion, **arguments)
     return [(hit.id, pytest.approx(hit.score, abs=1e-6), pytest.approx(hit.relevance, abs=1e-5)) for hit in found]
 
@@ -89,7 +89,8 @@ def test_equal_scores_are_not_in_the_order_of_ids_where_cosines_differ(
     index.add(documents())
     told = 0
     for query in QUERIES:
-        hits = index.search(query, 60, fusion=fusion, explain=True)
+        # Of what ties at the cut of a leg, which of them is brought is up to the engine: `auto` cuts at thirty.
+        hits = index.search(query, 20 if fusion == "auto" else 60, fusion=fusion, explain=True)
         for before, after in pairwise(hits):
             one, other = before.explanation, after.explanation
             if before.score != after.score or None in (one.semantic_score, other.semantic_score):

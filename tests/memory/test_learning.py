@@ -102,7 +102,9 @@ def test_much_consistent_feedback_moves_alpha_and_the_ranking(
     assert memory.recall(query(45, count)).alpha == USUAL
     assert first(memory, good, count) == before
     assert memory.stats().judgements == 80, "the feedback stays"
-    assert memory.learn() == learned
+    again = memory.learn()
+    assert (again.alpha, again.tag_weight, again.judgements) == (learned.alpha, learned.tag_weight, 80)
+    assert again.after == pytest.approx(learned.after, abs=0.01), "all of it is a minute older"
 
 
 @pytest.mark.parametrize("judged", [1, 2])

@@ -194,7 +194,7 @@ class Searcher:
         if plan.exact:
             everything, found = sum(leg.limit for leg in legs), tuple(legs)
             payload = plan.native is None and plan.ranker.reads_payload
-            legs = [replace(leg, limit=everything, filter=None, among=found, with_payload=payload) for leg in legs]
+            legs = [replace(leg, limit=everything, among=found, with_payload=payload) for leg in legs]
         if plan.native is None:
             return [*legs]
         fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=query.hidden_fields or True)
