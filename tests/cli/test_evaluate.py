@@ -115,7 +115,7 @@ def test_a_sweep_shows_what_a_floor_costs(folder: Path, tmp_path: Path) -> None:
         (("sweep", "{folder}", "alpha"), "'alpha' is no parameter"),
         (("sweep", "{folder}", "gamma=1,2"), "no parameter 'gamma'"),
         (("sweep", "{folder}", "recency_decay=0,1"), "or --user to ask a memory"),
-        (("sweep", "{folder}", "fusion=rrf(z=1)"), "rrf has weights, k"),
+        (("sweep", "{folder}", "fusion=rrf(z=1)"), "rrf has k, weights"),
         (("eval", "{folder}", "--run", "bogus"), "'bogus' is no run"),
         (("eval", "{folder}", "--run", "fusion=bogus"), "unknown fusion 'bogus'"),
         (("eval", "{folder}", "--same", "sample"), "no metadata field 'sample'"),

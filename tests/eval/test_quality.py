@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.quality import __main__ as quality
 from benchmarks.quality import fitting, floor, sets, table, vectors
-from benchmarks.quality.systems import SYSTEMS
+from benchmarks.quality.systems import SYSTEMS, USUAL
 from tests.eval.sets import write_beir
 from twofold.encoders import models
-from twofold.index import tuning
+from twofold.encoders.base import DenseEncoder
 from twofold.testing import HashEmbedding
 
 
@@ -21,16 +23,21 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A folder with one set, and a model that counts what it embeds."""
     write_beir(tmp_path / "data" / "notes")
     counts: list[int] = []
-    model = HashEmbedding(models.BUNDLED_DIM)
+    hashed = HashEmbedding(models.BUNDLED_DIM)
 
-    def embed(what: str, texts: Any, chunk: int) -> Any:
-        import numpy as np
-
+    def embed(what: str, texts: Any, model: DenseEncoder, chunk: int | None) -> Any:
         counts.append(len(texts))
-        return np.asarray(model.embed_documents(texts), dtype=np.float32)
+        return np.asarray(hashed.embed_documents(texts), dtype=np.float32)
 
     monkeypatch.setattr(vectors, "_embed", embed)
-    monkeypatch.setattr(sets, "KNOWN", {"notes": sets.Known(same=None, apart=("topic", "q4"), published={"bm25": 0.9})})
+    bundled = models.bundled_dense()
+    # What a search asks besides, to see what scores mean, is embedded alike.
+    mine = replace(bundled, embed_query=lambda text: np.asarray(hashed.embed_query(text), dtype=np.float32))
+    monkeypatch.setattr(models, "bundled_dense", lambda: mine)
+    monkeypatch.setattr(models, "resolve_dense", lambda name=None: mine)
+    monkeypatch.setattr(
+        sets, "KNOWN", {"notes": sets.Known(same=None, apart=("topic", "q4"), published={"words": 0.9})}
+    )
     monkeypatch.chdir(tmp_path)
     return counts
 
@@ -41,13 +48,15 @@ def test_every_system_answers_and_vectors_are_kept(
     monkeypatch.setenv("COLUMNS", "200")
     quality.main(["--data", "data", "--html", "reports", "--json", "figures.json"])
     shown = capsys.readouterr().out
-    assert all(system.name in shown for system in SYSTEMS)
+    assert all(name in shown for name in USUAL)
     assert "mean of 1" in shown
     assert "notes, topic q4" in shown
-    assert "notes, bm25: nDCG@10" in shown
+    assert "notes, words: nDCG@10" in shown
     assert (tmp_path / "reports" / "notes.html").is_file()
     assert (tmp_path / "figures.json").is_file()
-    quality.main(["--data", "data", "--systems", "auto", "bm25"])
+    quality.main(["--data", "data", "--systems", *(system.name for system in SYSTEMS)])
+    shown = capsys.readouterr().out
+    assert all(system.name in shown for system in SYSTEMS)
     assert cached == [5, 4], "the second run embeds nothing"
 
 
@@ -79,33 +88,32 @@ def test_without_data_it_says_so(
         sets.find(tmp_path, ["scifact"])
 
 
-def test_fitting_shows_what_tuning_and_calibrating_bring(
+def test_fitting_shows_what_tuning_brings(
     cached: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.setattr(tuning, "TEXTS_NEEDED", 3)
-    model = HashEmbedding(models.BUNDLED_DIM)
-    monkeypatch.setattr(fitting, "_model", lambda: model)
     fitting.main(["--data", "data"])
     shown = capsys.readouterr().out
-    assert shown.count("calibrated") == 3
-    assert "own model" in shown
-    assert "the default stays" in shown
+    row = next(line for line in shown.splitlines() if "notes" in line)
+    _, default, tuned, tuning = (cell.strip() for cell in row.split("│")[1:-1])
+    assert default == tuned
+    assert tuning.startswith("the default stays")
 
 
 def test_the_floor_keeps_answers_and_turns_strangers_away(
-    cached: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cached: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sets.KNOWN, "kitchen", sets.Known("cooking"))  # another family, so that questions are foreign
     kitchen = write_beir(tmp_path / "data" / "kitchen")
     (kitchen / "corpus.jsonl").write_text(
         '{"_id": "soup", "text": "leek soup wants nutmeg"}\n{"_id": "pie", "text": "cherries make a pie"}\n'
     )
     (kitchen / "queries.jsonl").write_text('{"_id": "a", "text": "nutmeg with leek"}\n')
     (kitchen / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\na\tsoup\t1\n")
-    floor.main(["--data", "data", "--sets", "notes", "kitchen", "--sizes", "2", "5"])
+    floor.main(["--data", "data", "--sets", "notes", "kitchen", "--asked", "3"])
     rows = {tuple(cell.strip() for cell in line.split("│")[1:-1]) for line in capsys.readouterr().out.splitlines()}
-    assert ("notes", "5", "3", "100.0%", "1", "100.0%") in rows
-    assert ("kitchen", "2", "1", "100.0%", "3", "100.0%") in rows
+    assert ("notes", "3", "100.0%", "1", "100.0%", "3", "100.0%") in rows
+    assert ("kitchen", "1", "100.0%", "3", "100.0%", "2", "100.0%") in rows
 
 
 def test_published_figures_stand_beside_the_measured() -> None:

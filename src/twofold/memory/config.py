@@ -48,8 +48,8 @@ class MemoryConfig(BaseModel):
     """How many candidates each leg brings. Half of what an index takes: that makes recall a third faster, for 0.4 % of
     nDCG@10 on thirteen sets."""
     min_score: float | Literal["auto"] | None = "auto"
-    """Memories below this final score are left out. "auto" is a floor that off-topic queries stay under, for the
-    bundled model and the fusion `auto` (`score_floor` in `recall.py` computes it); elsewhere it is none."""
+    """Memories whose relevance, from 0 to 1, is below this are left out. "auto" is a gate: nothing is given unless one
+    of the first ten may be an answer, and then the ranking stays whole. Other fusions and `type_alpha` have none."""
     tag_weight: float = Field(default=1.0, ge=0)
     """What tags named in the query add, as a share of the weight of words; 0 switches them off."""
     recency: RecencyMode = "soft"
