@@ -27,7 +27,14 @@ from twofold.tools import memory_tools
 K = 10
 WHERE = {"shelf": "memory:ada"}
 NEUTRAL = MemoryConfig(min_score=None, touch=False, typos=False, fields={})
-BOBS = ["Bob's tunnel forwards port 8080.", "ERR_CONN_RESET cost Bob a whole evening."]
+# So many that their words would count in how rare Ada's are, were they not left out.
+BOBS = [
+    "Bob's tunnel forwards port 8080.",
+    "ERR_CONN_RESET cost Bob a whole evening.",
+    "Bob keeps a database of every train that he ever took.",
+    "The proxy in Bob's garden is a hedgehog made of clay.",
+    "Bob never drinks coffee on Fridays.",
+]
 TEXTS = """\
 checkRateLimit() rejects a client after 100 requests a minute.
 ERR_CONN_RESET appears when the proxy closes idle connections.

@@ -104,10 +104,9 @@ def test_what_others_write_is_seen_in_time(tmp_path: Path, monkeypatch: pytest.M
         HybridIndex.open(tmp_path, dense=HashEmbedding()) as theirs,
     ):
         ours.add(PROSE)
-        by_words = {"alpha": 0.0, "k": 1, "explain": True}
 
         def weight() -> float:
-            why = ours.search("gateway 7", **by_words)[0].explanation
+            why = ours.search("gateway 7", 1, alpha=0.0, explain=True)[0].explanation
             assert why is not None
             assert why.lexical_score is not None
             return why.lexical_part / why.lexical_score

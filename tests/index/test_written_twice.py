@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faces import Face
-from twofold import Document, HybridIndex, embedded_client
+from twofold import Document, Explanation, Hit, HybridIndex, embedded_client
 from twofold.testing import HashEmbedding
 
 FUSIONS = ["auto", "rrf", "dbsf", "weighted", "average"]
@@ -20,6 +20,11 @@ WORDS = ["tunnel", "port", "cache", "rathole", "index", "query", "token", "limit
 QUERIES = ["tunnel", "port of the tunnel", "cache token limit", "nothing of that kind", "rathole rathole error"]
 
 Ranking = list[tuple[str, Any, Any]]
+
+
+def explained(hit: Hit) -> Explanation:
+    assert hit.explanation is not None
+    return hit.explanation
 
 
 def ranking(index: Any, query: str, fusion: str, k: int = 20, **arguments: Any) -> Ranking:
@@ -76,7 +81,7 @@ def test_written_again_in_another_order_it_ranks_alike(open_index: Callable[...,
     other.add(shuffled[5:9])  # once more
     for query in QUERIES:
         for arguments in ({}, {"explain": True}, {"k": 7, "offset": 3}, {"alpha": 0.0}, {"alpha": 1.0}):
-            first, second = (ranking(index, query, fusion, **arguments) for index in (one, other))  # type: ignore[arg-type]
+            first, second = (ranking(index, query, fusion, **arguments) for index in (one, other))
             assert [each[0] for each in first] == [each[0] for each in second]
             assert first == second
 
@@ -92,8 +97,8 @@ def test_equal_scores_are_not_in_the_order_of_ids_where_cosines_differ(
         # Of what ties at the cut of a leg, which of them is brought is up to the engine: `auto` cuts at thirty.
         hits = index.search(query, 20 if fusion == "auto" else 60, fusion=fusion, explain=True)
         for before, after in pairwise(hits):
-            one, other = before.explanation, after.explanation
-            if before.score != after.score or None in (one.semantic_score, other.semantic_score):
+            one, other = explained(before), explained(after)
+            if before.score != after.score or one.semantic_score is None or other.semantic_score is None:
                 continue
             if one.semantic_score == pytest.approx(other.semantic_score, abs=1e-5):
                 told += 1
@@ -108,7 +113,7 @@ def test_what_is_far_from_the_question_is_in_the_order_of_its_cosines(open_index
     index = open_index()
     index.add(documents())
     hits = index.search("zebras drink tea", 60, explain=True)
-    cosines = [hit.explanation.semantic_score for hit in hits]
+    cosines = [explained(hit).semantic_score or 0.0 for hit in hits]
     assert len(hits) == 60
     assert min(cosines) < 0
     assert cosines == [pytest.approx(each, abs=1e-5) for each in sorted(cosines, reverse=True)]
@@ -124,6 +129,6 @@ def test_what_the_legs_add_is_the_score(open_index: Callable[..., Face], fusion:
         for alpha in (None, 0.0, 0.3, 1.0):
             hits = index.search(query, 20, fusion=fusion, alpha=alpha, explain=True, depth=depth)
             for hit in hits:
-                why = hit.explanation
+                why = explained(hit)
                 assert why.final_score == hit.score
                 assert why.semantic_part + why.lexical_part == pytest.approx(hit.score, rel=1e-5, abs=1e-5)

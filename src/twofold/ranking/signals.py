@@ -42,7 +42,7 @@ _HALFWAY_ACCESS_COUNT = 10.0
 _NAMES_FOR_BOOST = 3
 _BOOST = 1.5
 _GATE_LOOKS_AT = 10
-GATE_RELEVANCE = 0.25
+GATE_RELEVANCE = 0.35
 """What the best memory must have, so that any are given: between what unrelated questions get and a likely answer."""
 
 
