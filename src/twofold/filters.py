@@ -143,10 +143,7 @@ def _verdict(node: Node) -> bool | None:
 
 
 def part_of(node: Node) -> Node | None:
-    """The part of a collection that a filter names: what it asks of fields with a text, such as a user or a project.
-
-    Ranges and alternatives name nothing, so they are left out; None if nothing is named.
-    """
+    """What a filter names by a text, as a user or a project, and not by ranges or alternatives; None if nothing."""
     named = tuple(_named(node))
     return All(named) if named else None
 

@@ -160,10 +160,7 @@ def closed_on_error(opened: Closeable) -> Iterator[None]:
 
 
 class MethodCaller(Caller):
-    """Runs the calls of a flow as methods of an object: `search` where it blocks, `asearch` where it awaits.
-
-    For what is built on the public methods of an index or a memory: each of them has a deadline of its own.
-    """
+    """Runs the calls of a flow as methods of an object, each with its deadline: `search`, or `asearch` if awaited."""
 
     def __init__(self, target: object) -> None:
         self._target = target

@@ -27,10 +27,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def clean_query(query: str, limit: int) -> tuple[str, str | None]:
-    """A query that every encoder can take, and a note if something of it was cut.
-
-    Lone surrogates become U+FFFD: a query is only looked at, so replacing them loses nothing.
-    """
+    """A query that every encoder can take, without lone surrogates, and a note if something of it was cut."""
     cleaned = normalise(replace_surrogates(query)).strip()
     if len(cleaned) <= limit:
         return cleaned, None

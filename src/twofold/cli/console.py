@@ -72,10 +72,7 @@ def complain(kind: str, message: str, style: str) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int | None], OnProgress]]:
-    """A progress bar on stderr whose parts follow one another.
-
-    Gives a function that begins the next part, by its name and what it comes to, if that is known beforehand.
-    """
+    """A progress bar on stderr; gives a function that begins its next part, by name and, if known, what it comes to."""
     console = out(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -237,10 +237,8 @@ def _parse_value(text: str) -> Any:
 
 def _parse_fusion(name: str, settings: str) -> Strategy:
     """A fusion whose settings are not the usual ones."""
-    make, given = (
-        getattr(Fusion, resolve(name).name),
-        [part.partition("=") for part in _SEPARATOR.split(settings.strip()) if part],
-    )
+    make = getattr(Fusion, resolve(name).name)
+    given = [part.partition("=") for part in _SEPARATOR.split(settings.strip()) if part]
     try:
         made: Strategy = make(**{key.strip(): _parse_value(written.strip()) for key, _, written in given})
     except TypeError as error:

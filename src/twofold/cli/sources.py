@@ -69,6 +69,7 @@ def add(
     """
     target = replace(target, language=language)
     found = _find(sources, _Source("stdin", None, split, text_field, id_field), skip=target.folder)
+    # Read twice, to check and to store: all is right before the first write, and no file has to fit into memory.
     counts = {source: sum(1 for _ in _checked(source)) for source in found}
     documents = (document for source in found for document in _checked(source))
     with target.open() as index, progress_bar() as begin:
@@ -79,11 +80,7 @@ def add(
 
 
 def _checked(source: _Source) -> Iterator[Document]:
-    """Documents that can be stored; one that can't is an error that names its line.
-
-    Sources are read twice, to check and to store: all is known to be right before the first write, and no file has to
-    fit into memory.
-    """
+    """Documents that can be stored; one that can't is an error that names its line."""
     read = {".jsonl": _read_jsonl, ".csv": _read_csv}.get(source.kind, _read_text)
     for document, place in read(source):
         try:

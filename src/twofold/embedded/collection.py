@@ -33,11 +33,7 @@ DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
 
 
 class Pace:
-    """Sizes pieces of work so that each takes about `target_seconds`.
-
-    The engine keeps Python's global lock for a whole call. How long one point takes depends on its
-    dimensions, payload, text indexes and the machine, so it's measured instead of guessed.
-    """
+    """Sizes pieces of work so that each takes `target_seconds`, as measured: the engine keeps Python's lock so long."""
 
     def __init__(self, target_seconds: float, start: int, smallest: int, largest: int) -> None:
         self.size = start
@@ -55,9 +51,8 @@ class Pace:
 class Gate:
     """Many threads pass it at once, and one may shut it to have the place to itself.
 
-    `with gate:` passes; `with gate.shut():` waits until nobody is inside and keeps others out.
-
-    Passing isn't reentrant: a thread inside must not pass again, or it waits for itself while another shuts.
+    `with gate:` passes, though not twice: who is inside would wait for itself while another shuts. `with gate.shut():`
+    waits until nobody is inside and keeps others out.
     """
 
     def __init__(self) -> None:
@@ -164,10 +159,7 @@ class Collection:
             return call(getattr(self._live(), method), *args)
 
     def apply(self, operation: edge.UpdateOperation, points: int = 1, checked: VectorSchema | None = None) -> int:
-        """Write one operation; acknowledged when this returns. Returns its number.
-
-        `checked` is the schema its vectors were checked against: it may have changed since.
-        """
+        """Write one operation, whose vectors fit the schema `checked`; acknowledged when this returns its number."""
         with self.writing:
             if checked is not None and checked is not self.schema:
                 raise Conflict(f"The vectors of {self.settings.name} were changed meanwhile: call again.")
@@ -201,12 +193,9 @@ class Collection:
         return last
 
     def flush(self) -> None:
-        """Everything acknowledged so far is on disk when this returns, even if the power fails.
-
-        The engine keeps Python's global lock while it waits for the disk. So the disk gets most of it before, while
-        only other writers wait.
-        """
+        """Everything acknowledged so far is on disk when this returns, even if the power fails."""
         with self.writing:
+            # The engine keeps Python's global lock while it waits for the disk: so most of it gets there before.
             if self.settings.wal:  # otherwise it's one in memory
                 with suppress(OSError):  # a disk that fails does so again below, where it's reported
                     sync_files(self.directory / self.settings.shard)
@@ -304,10 +293,7 @@ class Collection:
             self.change(self.settings.with_config(metadata=kept))
 
     def reconfigure(self, change: Callable[[Settings], Config]) -> None:
-        """Put another configuration in force, made of the present one.
-
-        New index settings take effect for points written from now on, and for all of them at the next optimize().
-        """
+        """Put another configuration in force; points that are there get new index settings at the next optimize()."""
         with self.rebuilding, self.writing:
             settings = replace(self.settings, config=change(self.settings))
             if _modifiers(settings) == _modifiers(self.settings):
@@ -330,10 +316,7 @@ class Collection:
             self.change(settings)
 
     def _rewrite(self, settings: Settings) -> None:
-        """Write every point into a new shard: the engine fixes a sparse vector's modifier for good.
-
-        Writers wait, readers don't.
-        """
+        """Write every point into a new shard while writers wait: the engine fixes the modifier of a sparse vector."""
         target = self.directory / new_shard_name()
         shard = call(edge.EdgeShard.create, str(target), settings.to_edge())
         try:
@@ -441,12 +424,9 @@ def settle(shard: Path, settings: Settings) -> None:
 
 
 def config_of(shard: Path, settings: Settings) -> edge.EdgeConfig:
-    """The engine's settings for a shard that is there already: a search thread for each segment but the newest.
-
-    The engine's own number is for a server, which answers many at once. Here a query keeps Python's global lock, so
-    none runs beside it, and threads without a large segment of their own only hand work around, for up to a third of
-    the time. The newest segment is the small one that takes new points.
-    """
+    """The engine's settings for a shard that is there already: a search thread for each segment but the newest."""
+    # A query keeps Python's global lock here, so none runs beside it, and threads without a large segment of their own
+    # only hand work around. The newest segment is the small one that takes new points.
     segments = len(list((shard / "segments").iterdir()))
     return settings.to_edge(threads=max(1, min(segments - 1, os.cpu_count() or 1)))
 
@@ -468,11 +448,7 @@ def _modifiers(settings: Settings) -> dict[str, bool]:
 
 
 def call(function: Callable[..., Any], *args: Any) -> Any:
-    """Call the engine, with its errors told apart.
-
-    It has no exception classes: a refusal is a bare `Exception`, so that only the text tells of a missing point or a
-    closed shard, and a panic is a class that can't be imported, known by its name.
-    """
+    """Call the engine, with its errors told apart by their text or name: it has no exception classes to import."""
     try:
         return function(*args)
     except EmbeddedError:

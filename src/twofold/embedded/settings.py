@@ -217,9 +217,8 @@ def _are_rows(values: list[Any], field: DenseField) -> bool:
     if not values or field.multi:
         return False
     for value in values:
-        if type(value) is not np.ndarray or value.dtype != np.float32 or value.shape != (field.size,):
-            return False
-        if not value.flags.c_contiguous:
+        row = type(value) is np.ndarray and value.dtype == np.float32 and value.shape == (field.size,)
+        if not (row and value.flags.c_contiguous):
             return False
     return bool(np.abs(np.concatenate(values)).max() <= field.max_value)
 

@@ -306,10 +306,7 @@ def _slug(name: str) -> str:
 
 
 class Housekeeper(threading.Thread):
-    """Flushes collections that have been idle for two seconds, and optimises those for which it pays.
-
-    It knows the store weakly: one that is forgotten without being closed can still be collected.
-    """
+    """Flushes idle collections, and optimises where it pays. It holds the store weakly: one may be forgotten open."""
 
     def __init__(self, collections: weakref.WeakMethod[Callable[[], Iterable[Collection]]], auto: bool) -> None:
         super().__init__(name="twofold-housekeeper", daemon=True)

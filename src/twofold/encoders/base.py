@@ -110,10 +110,7 @@ def check_dense(raw: Any, count: int, dim: int | None, model: str) -> Vectors:
 
 
 class LRU(Generic[T]):
-    """A thread-safe cache for query vectors: agents search for the same thing again and again.
-
-    It keeps the last `size` values; what was not used for longest goes first. Size 0 keeps nothing.
-    """
+    """A thread-safe cache of the last `size` query vectors: agents search for the same thing again and again."""
 
     def __init__(self, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
@@ -142,10 +139,7 @@ class LRU(Generic[T]):
 
 
 class Breaker:
-    """A circuit breaker for one model: one that is down must not slow every search.
-
-    After a few failures in a row the model is left alone for a while. Any success forgets them.
-    """
+    """Leaves a model alone for a while after a few failures in a row: one that is down must not slow every search."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -173,11 +173,7 @@ class BM25:
 
 
 def extra_tokens(text: str) -> list[str]:
-    """The tokens that plain word splitting misses: joined wholes of compounds, parts of words with seams.
-
-    The tokeniser cuts at everything that is neither a letter nor a digit, so `migration_032` loses its whole and
-    `checkRateLimit` never shows its parts.
-    """
+    """What plain word splitting misses: compounds such as `migration_032` whole, the parts of `checkRateLimit`."""
     compounds = [whole for whole in _COMPOUND.findall(text) if len(whole) <= _MAX_COMPOUND_CHARACTERS]
     wholes = [_JOINER.join(_WORD.findall(whole)) for whole in compounds]
     split = (_SEAM.split(word) for word in _WORD.findall(text))

@@ -50,10 +50,7 @@ def tokeniser_for(settings: dict[str, Any]) -> Bm25:
 
 
 def language_of(text: str) -> str | None:
-    """The language that a text has most stop words of; None if it has too few to tell.
-
-    A word that is a stop word in English too tells nothing about other languages.
-    """
+    """The language that a text has most stop words of, without those that are English too; None if it has too few."""
     start = text[:_MAX_CHARACTERS]
     words = set(_WORD.findall(start))
     short = (word for word in words if len(word) <= _MAX_STOPWORD_LETTERS)

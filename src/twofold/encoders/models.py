@@ -50,10 +50,7 @@ _SPARSE_METHODS = ("embed_documents", "embed_query", "matched_words")
 
 
 def resolve_dense(model: Any) -> DenseEncoder:
-    """An encoder from a name or from anything that embeds; None is the bundled model.
-
-    Objects are told apart by their methods, so that no framework is imported here.
-    """
+    """An encoder from a name or from anything that embeds, told by its methods; None is the bundled model."""
     if model is None or model == BUNDLED:
         return bundled_dense()
     if isinstance(model, DenseEncoder):
@@ -98,10 +95,7 @@ def bundled_dense() -> DenseEncoder:
 
 
 def _embed_bundled(texts: Sequence[str]) -> Vectors:
-    """One by one: the 8-bit model scales its numbers by the batch, so a text's vector would depend on its neighbours.
-
-    On a CPU that is as quick as any batch, since nothing is padded.
-    """
+    """One by one, as quick as a batch: in one, the 8-bit model makes a text's vector depend on its neighbours."""
     with _bundled_lock:  # lru_cache alone lets several threads build the model at once
         model = _bundled_model()
     vectors = list(model.embed(texts, batch_size=1))
@@ -216,10 +210,7 @@ def _from_fastembed_sparse(vector: Any) -> Sparse:
 
 
 def _load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, Any]]:
-    """A model of fastembed's list and its entry there: from the cache, or else from the hub, if that answers at all.
-
-    With no network, fastembed tries for most of a minute. So the hub is asked for one sign of life first.
-    """
+    """A model of fastembed's list and its entry there: from the cache, or else from the hub, if that answers at all."""
     described = next((each for each in family.list_supported_models() if each["model"].lower() == name.lower()), None)
     if described is None:
         raise ConfigError(
@@ -246,7 +237,7 @@ def _load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, 
 
 
 def _why_hub_is_unreachable() -> str | None:
-    """Why the hub can't be reached, or None if it answers (with whatever status)."""
+    """Why the hub can't be reached, None if it answers at all: without it, fastembed tries for most of a minute."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
         return "HF_HUB_OFFLINE is set"
     hub = os.environ.get("HF_ENDPOINT") or _HUB

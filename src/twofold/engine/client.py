@@ -189,10 +189,7 @@ VERBS: dict[str, Verb] = {
 
 @contextmanager
 def translated(verb: str, location: str) -> Iterator[None]:
-    """Raise what a client raises as an `EngineError` that says what to look at.
-
-    What was refused or not answered stands in its message as a whole, so the errors that led to it are left out.
-    """
+    """Raise what a client raises as an `EngineError` that says what to look at; it stands whole in the message."""
     try:
         yield
     except TwofoldError:

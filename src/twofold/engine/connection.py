@@ -42,10 +42,7 @@ class Capabilities:
 
 
 class Connection(Caller):
-    """An open way to an engine.
-
-    `location` is for people to read; `store` is what all connections to one engine have in common, where they can tell.
-    """
+    """An open way to an engine: `location` is for people to read, `store` is what connections to one have in common."""
 
     async_only: ClassVar[bool] = False
     """Can only be awaited."""

@@ -172,8 +172,7 @@ class EdgeEngine:
         return records
 
     def count(self, collection: str, where: Filter | None) -> int:
-        number: int = self._store.get(collection).read("count", edge.CountRequest(True, to_filter(where, PARTS)))
-        return number
+        return int(self._store.get(collection).read("count", edge.CountRequest(True, to_filter(where, PARTS))))
 
     def facet(self, collection: str, key: str, where: Filter | None, limit: int) -> dict[Any, int]:
         request = edge.FacetRequest(key, limit, True, to_filter(where, PARTS))

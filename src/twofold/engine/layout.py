@@ -67,10 +67,7 @@ class Stored:
 
 
 class _Unread(Stored):
-    """A point that is read when it is first looked at: a search has more candidates than it shows.
-
-    One that something else wrote may lack parts: they read as empty.
-    """
+    """A point that is read when it is first looked at, since few are shown; what it lacks reads as empty."""
 
     __slots__ = ("_found",)
 

@@ -30,6 +30,7 @@ from twofold.flow import Call, Caller
 
 _PASSING_STATUS = {429, 500, 502, 503, 504}
 _PASSING_GRPC = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"}
+_BROKEN = (ResponseHandlingException, OSError, json.JSONDecodeError)
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 5.0
 # With the pauses between them about six seconds: as long as a server takes to start again.
@@ -37,10 +38,7 @@ MAX_ATTEMPTS = 7
 
 
 class RemoteConnection(Connection):
-    """One blocking client, and one async client for each event loop that asks.
-
-    An async HTTP client belongs to the loop it was first used in; a second `asyncio.run` would find it closed.
-    """
+    """One blocking client, and one async client for each event loop, since an async one belongs to its first loop."""
 
     def __init__(self, url: str, timeout: float, options: dict[str, Any]) -> None:
         super().__init__(url, SERVER)
@@ -194,9 +192,6 @@ def _passing(error: Exception) -> tuple[str, float] | None:
         said = f"{error.status_code} {error.reason_phrase}".strip()
         return (said, 0.0) if error.status_code in _PASSING_STATUS else None
     # No connection, a broken one, or (through a proxy) an answer that isn't one.
-    if (
-        isinstance(error, (ResponseHandlingException, OSError, json.JSONDecodeError))
-        or grpc_code(error) in _PASSING_GRPC
-    ):
+    if isinstance(error, _BROKEN) or grpc_code(error) in _PASSING_GRPC:
         return str(getattr(error, "source", error)) or type(error).__name__, 0.0
     return None

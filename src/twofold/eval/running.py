@@ -158,13 +158,10 @@ def evaluate_each(
 
 
 def _retrieval(retriever: Any, k: int, parameters: Mapping[str, Any]) -> Callable[[Question], Any]:
-    """A function from a question to what the retriever returns for it, with what it takes of k and the parameters.
-
-    What it takes as a setting and not with a query, as a memory takes `recency_decay`, is set beforehand. A parameter
-    or a filter that it doesn't take is an error.
-    """
+    """What asks the retriever a question, with what it takes of k and the parameters; another parameter is an error."""
     function = _query_function(retriever)
     takes = _named_parameters(function)
+    # Taken as a setting and not with a query, as a memory takes `recency_decay`.
     settings = {name: value for name, value in parameters.items() if not takes & {name, "**"}}
     if settings and callable(getattr(retriever, "with_settings", None)):
         function = _query_function(retriever.with_settings(**settings))

@@ -67,16 +67,12 @@ def score(
 
 @lru_cache(maxsize=1)
 def _ranx() -> Any:
-    """ranx, as plain Python.
-
-    Compiled by numba, its first call takes half a minute; uncompiled, a thousand questions take less than one second.
-    numba decides when a function is defined, so the switch matters while ranx is imported and is put back after it.
-    """
+    """The package as plain Python, a second for a thousand questions: to compile it, numba takes half a minute."""
     try:
         import numba
         from numba.typed import Dict, List  # noqa: F401  # before the switch: they work compiled only, for others
 
-        settings: Any = numba.config
+        settings: Any = numba.config  # which counts when a function is defined: it is put back after the import
         compiled, settings.DISABLE_JIT = settings.DISABLE_JIT, True
         try:
             with warnings.catch_warnings():  # it is compiled at its first import, and its escapes are old-fashioned

@@ -59,10 +59,7 @@ class PayloadIndexes:
                 yield from self.ensure(field_name, kind)
 
     def ensure(self, field_name: str, kind: str, *, wait: bool = False) -> Flow[None]:
-        """An index on a metadata field whose kind the caller vouches for, also one for ranges.
-
-        It only makes searches faster, so a failure (a read-only key) must not fail them.
-        """
+        """An index of a kind that the caller vouches for. It only makes searches faster, so a failure is no error."""
         yield from self.create(CollectionSettings(payload_indexes={field_name: kind}), wait=wait, required=False)
 
     def create(self, settings: CollectionSettings, *, wait: bool = True, required: bool = True) -> Flow[None]:
@@ -202,10 +199,7 @@ def _record(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, A
 
 
 def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> _Encoders:
-    """What was asked for; where nothing was, what the collection was written with.
-
-    The dimension is the recorded one, so that a collection can be opened (and searched by words) with its model down.
-    """
+    """What was asked for; where nothing was, what the collection was written with."""
     if record is None:
         dense, sparse = resolve_dense(wish.dense), resolve_sparse(wish.sparse, wish.language)
         return dense, dimension_of(dense), sparse
@@ -216,6 +210,7 @@ def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> _Encoders:
             expected=FORMAT,
             found=record.get("format"),
         )
+    # The recorded dimension: a collection can be opened, and searched by words, with its model down.
     return _dense_for(wish, record["dense"]), int(record["dense"]["dim"]), _sparse_for(wish, record["sparse"])
 
 

@@ -58,11 +58,7 @@ def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None 
 
 
 class _Endpoint:
-    """The protocol's address, for clients that have the token.
-
-    Sessions run from when the application starts until it stops, as often as it does. An application that is mounted
-    in another one is not told when that starts. Then the first request starts them.
-    """
+    """The protocol's address, for clients that have the token. Sessions run while the application does."""
 
     def __init__(self, make_manager: Callable[[], StreamableHTTPSessionManager], token: str | None) -> None:
         self._make_manager = make_manager  # a manager runs only once
@@ -94,6 +90,7 @@ class _Endpoint:
         await app(scope, receive, send)
 
     async def _start(self) -> ASGIApp:
+        # An application that is mounted in another one is not told when that starts: the first request does it.
         if self._task is None or self._task.done():
             self._started = asyncio.Event()
             self._task = asyncio.create_task(self._run_until_loop_ends(self._started))

@@ -103,10 +103,7 @@ _PRESETS = {"memories": {}, "knowledge": {"recency_decay": 0.0, "popularity": 0.
 def settle(
     kind: str, config: MemoryConfig | None, settings: CollectionSettings | None
 ) -> tuple[MemoryConfig, CollectionSettings]:
-    """The settings to recall with, and the layout of the collection with the indexes that the fields need.
-
-    What was given in code goes first, then the environment, then the preset of the kind, then the defaults.
-    """
+    """The settings (from code, else the environment, else the preset), and the layout with the fields' indexes."""
     if kind not in list(_PRESETS):  # whatever was given, also what can't be looked up
         raise ConfigError(f"kind must be one of {', '.join(_PRESETS)}, got {kind!r}")
     own, environment = {} if config is None else _given(config), from_environment(os.environ)

@@ -522,10 +522,7 @@ _MAX_NAME_LENGTH = 512
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A user, and optionally one agent and one session of theirs.
-
-    A narrower scope sees less: memories of other agents and sessions are not there for it.
-    """
+    """A user, and optionally one agent and one session of theirs: memories of others are not there for it."""
 
     user: str
     agent: str | None = None

@@ -102,10 +102,7 @@ def list_memories(view: View, request: Recall, limit: int, after: str | None, su
 
 
 def newest(view: View, where: Node, limit: int, after: str | None, words: Sparse | None = None) -> Flow[MemoryPage]:
-    """One page of memories, or of those that have some of the words, newest first.
-
-    Rows that can't be read are named, and take no place.
-    """
+    """One page of memories (with some of the words), newest first; unreadable rows are named, and take no place."""
     check_whole_number(limit, "limit", 1, MAX_LIMIT)
     last, seen = _read_cursor(after)
     older: list[Node] = [] if last is None else [Between("created", lte=last), Not(HasPoint(tuple(seen)))]

@@ -89,10 +89,7 @@ class Learned:
 
 
 def read_learned(ready: Ready, scope: Scope) -> Flow[Learned | None]:
-    """What was learned for a scope, or else for the wider ones that it is a part of; None if nothing was.
-
-    What can't be read is left out: a recall must not fail for it.
-    """
+    """What was learned for a scope, or else for the wider ones that it is a part of; None if nothing can be read."""
     rows = yield from calls.retrieve(ready.collection, [learned_row_id(each) for each in scope.wider()])
     stored = {row.point: row.metadata for row in map(from_point, rows)}
     for each in scope.wider():

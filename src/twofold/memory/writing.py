@@ -95,12 +95,9 @@ def new_item(view: View, given: Mapping[str, Any]) -> MemoryItem:
 
 
 def refreshed(old: MemoryItem, given: Mapping[str, Any]) -> MemoryItem:
-    """The memory that is already there, with what was said anew: tags and metadata are added.
-
-    The rest is replaced, unless who says so is trusted less than the memory is: a web page that repeats what a user
-    said must not take it over.
-    """
+    """The memory that is already there, with what was said anew: tags and metadata are added, the rest is replaced."""
     trust = given.get("trust", old.trust)
+    # Less trusted words replace nothing: a web page that repeats what a user said must not take it over.
     # What something else wrote into the row as its trust counts as nobody's.
     less = TRUST.index(trust) < TRUST.index(old.trust) if old.trust in TRUST and trust in TRUST else False
     # A person who says the same vouches for it. A tool or an agent that repeats what it read makes it no truer; and
@@ -239,10 +236,7 @@ def same_texts(view: View, scope: Scope, hashes: Sequence[str]) -> Flow[dict[str
 
 
 def _free_ids(view: View, hashes: Sequence[str]) -> Flow[dict[str, str]]:
-    """An id for each text that no memory has. It follows from the text, so that a retry finds the same one.
-
-    It may be taken by a memory that once had this text and has been updated since: then the next one is used.
-    """
+    """Ids for new texts, made from them so that a retry finds the same; one that an updated memory has is skipped."""
     numbers = (*range(_SPARE_IDS), datetime.now(timezone.utc).isoformat())
     wanted = {each: [view.scope.identity("memory", [each, number]) for number in numbers] for each in hashes}
     every = [identity for ids in wanted.values() for identity in ids]
@@ -282,10 +276,7 @@ class TurnPlace(NamedTuple):
 
 
 def in_context(turns: Sequence[Encoded]) -> list[Encoded]:
-    """Turns in their order, each with a part of its neighbours in its vectors.
-
-    Where a turn is gone its place stays empty: nobody moves up, so only those next to it have to be written anew.
-    """
+    """Turns in order, each with a part of its neighbours in its vectors; the place of one that is gone stays empty."""
     result = []
     for place, turn in enumerate(turns):
         around = [*turns[max(place - REACH, 0) : place], *turns[place + 1 : place + 1 + REACH]]
@@ -315,10 +306,7 @@ def places(rows: Iterable[Stored]) -> list[TurnPlace]:
 
 
 def rewrite_neighbours(view: View, at: Sequence[TurnPlace], changed: Sequence[MemoryItem] = ()) -> Flow[None]:
-    """The turns that stand there have changed, or are about to go: their neighbours hold a part of them.
-
-    So the neighbours are written anew, with what has changed and without what goes.
-    """
+    """Write the neighbours of turns anew that have changed, or are about to go: they hold a part of them."""
     ids = {place.id for place in at}
     for run in _runs(at):
         yield Renew()

@@ -191,10 +191,7 @@ def _recommend(value: models.RecommendQuery, scope: QueryScope) -> Any:
 
 
 def _average_of_examples(positive: list[Any], negative: list[Any]) -> Any:
-    """mean(positive) + (mean(positive) - mean(negative)), or the first term alone without negatives.
-
-    The engine leaves recommendation by average to its caller.
-    """
+    """mean(positive) + (mean(positive) - mean(negative)), or the first alone: the engine leaves that to its caller."""
     if not positive:
         raise BadRequest("Recommend by average needs at least one positive example.")
     sparse = isinstance(positive[0], edge.SparseVector)
@@ -297,20 +294,16 @@ def _decay(name: str, given: models.DecayParamsExpression) -> Any:
     return _Expression.Decay(getattr(edge.DecayKind, name), x, target, given.midpoint, given.scale)
 
 
-def _div(given: models.DivParams) -> Any:
-    return _Expression.Div(to_edge_expression(given.left), to_edge_expression(given.right), given.by_zero_default)
-
-
-def _pow(given: models.PowParams) -> Any:
-    return _Expression.Pow(to_edge_expression(given.base), to_edge_expression(given.exponent))
-
-
 _OPERATIONS = ("Mult", "Sum", "Max", "Min", "Neg", "Abs", "Sqrt", "Exp", "Log10", "Ln", "Acosh")
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
     **{getattr(models, f"{name}Expression"): partial(_operation, name) for name in _OPERATIONS},
     **{getattr(models, f"{name}DecayExpression"): partial(_decay, name) for name in ("Lin", "Exp", "Gauss")},
-    models.DivExpression: _div,
-    models.PowExpression: _pow,
+    models.DivExpression: lambda given: _Expression.Div(
+        to_edge_expression(given.left), to_edge_expression(given.right), given.by_zero_default
+    ),
+    models.PowExpression: lambda given: _Expression.Pow(
+        to_edge_expression(given.base), to_edge_expression(given.exponent)
+    ),
     models.GeoDistance: lambda given: _Expression.GeoDistance(to_edge_same(given.origin), given.to),
     models.DatetimeExpression: _Expression.Datetime,
     models.DatetimeKeyExpression: _Expression.DatetimeKey,
