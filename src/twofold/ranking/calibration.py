@@ -25,6 +25,8 @@ Numbers = npt.NDArray[np.float64]
 # A text counts as long as so many words; longer ones say more by each word that they share with a question.
 _USUAL_WORDS = 100.0
 _LENGTH_EXPONENT = 0.25
+_MANY_TEXTS = 100
+_RARENESS = math.log(1 + _MANY_TEXTS)
 # So many texts say half of what there is to say about how near a question is to any text.
 _TEXTS_HALF_TRUSTED = 20
 # How many deviations above what unrelated questions get an answer begins.
@@ -128,6 +130,8 @@ def calibrate(
 ) -> Calibration:
     """From the vectors of stored texts and from what unrelated questions found among all of them."""
     words = WORD_WEIGHT * (max(words_per_text, 1.0) / _USUAL_WORDS) ** _LENGTH_EXPONENT * (1 + unknown_language)
+    # How rare a word is grows with the logarithm of the number of texts: of a few, none could be rare.
+    words *= _RARENESS / math.log(1 + min(max(total, 2), _MANY_TEXTS))
     seen = Calibration(texts, total, words=words, sample=sample, probes=tuple(probes))
     vectors = [unit(probe.vector) for probe in probes if probe.vector is not None]
     if sample is None or not vectors:
