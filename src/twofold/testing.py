@@ -45,14 +45,17 @@ class HashEmbedding:
 def fake_memory(memories: Iterable[str | Mapping[str, Any]] = (), *, user: str = "ada", **options: Any) -> Memory:
     """A memory of its own in this process, with a `HashEmbedding`: opened in milliseconds, gone when it is closed.
 
+    It gives what is nearest to any query: such a model can't tell what is about something else.
+
     Args:
         memories: What it knows from the start, as for `Memory.remember_many`.
         user: Whose it is.
         options: Whatever else `Memory.open` takes.
     """
-    from twofold.memory import Memory
+    from twofold.memory import Memory, MemoryConfig
 
-    memory = Memory.open(":memory:", **{"user": user, "dense": HashEmbedding(), **options})
+    usual: dict[str, Any] = {"user": user, "dense": HashEmbedding(), "config": MemoryConfig(min_score=None)}
+    memory = Memory.open(":memory:", **{**usual, **options})
     memory.remember_many(memories)
     return memory
 

@@ -70,7 +70,7 @@ def test_words_count_as_well_as_meaning(ours: Store, reference: Store) -> None:
         store.put(("d",), "named", {"text": "many long words about other things, among which ERR_42 is mentioned"})
         for n in range(60):
             store.put(("d",), f"near {n}", {"text": f"what is that {n}"})
-    query = "what is that ERR_42"
+    query = "that ERR_42"
     assert ours.search(("d",), query=query)[0].key == "named"
     assert reference.search(("d",), query=query)[0].key != "named"
 

@@ -237,8 +237,9 @@ def test_daily_logs_come_newest_first(memory: Memory) -> None:
 
 def test_weights_are_learned_from_what_users_click(store: Store) -> None:
     with saved(store.open(config=MemoryConfig(min_score=None))) as memory:
-        # It has all the words of what is asked for, and isn't meant.
+        # They have all the words of what is asked for, and aren't meant.
         memory.remember("Washing machines: control panel broken, reality check.")
+        memory.remember("Music school: the fees are due in March.")
         queries = {
             "space exploration": "Interstellar",
             "machines control reality": "The Matrix",
@@ -246,17 +247,20 @@ def test_weights_are_learned_from_what_users_click(store: Store) -> None:
             "French romance": "Amélie",
             "gardening in space": "The Martian",
         }
-        for query, title in queries.items():
+        asked = [
+            (f"{query}{ending}", title) for query, title in queries.items() for ending in ("", " please", "?", "!")
+        ]
+        for query, title in asked:
             clicked = next(hit for hit in memory.recall(query) if hit.text.startswith(title))
             memory.feedback(query, clicked.id)
         before = memory.recall("space exploration").alpha
         learned = memory.learn()
         assert learned is not None
-        assert learned.judgements == len(queries)
+        assert learned.judgements == len(asked)
         assert learned.after > learned.before
         after = memory.recall("space exploration")
         assert after.alpha == learned.alpha != before
-        assert after.alpha_reason == "learned from 5 judgements"
+        assert after.alpha_reason == "learned from 20 judgements"
         assert store.open().recall("anything").alpha == before
         assert memory.unlearn()
         assert memory.recall("space exploration").alpha == before

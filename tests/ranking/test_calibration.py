@@ -95,7 +95,7 @@ def test_questions_that_find_nothing_at_all_are_counted_too() -> None:
     found = Probe(None, np.array([np.nan]), np.array([4.0]), 4)
     alone = Auto((0.0, 1.0))
     for probes, expected in (([nothing] * 24, 0.0), ([nothing] * 22 + [found] * 2, 2 * (WORD_WEIGHT * 4 / 2) / 24)):
-        seen = calibrate(None, probes, texts=9, total=9, words_per_text=100, unknown_language=0)
+        seen = calibrate(None, probes, texts=9, total=100, words_per_text=100, unknown_language=0)
         scale = seen.fit(alone, None).scale
         assert scale is not None
         assert scale.nothing == pytest.approx(expected)
@@ -118,7 +118,7 @@ def test_mean_and_spread_are_those_of_unrelated_questions_and_texts() -> None:
 
 def test_without_a_sample_the_usual_values_stay() -> None:
     for sample in (None,):
-        seen = calibrate(sample, [], texts=0, total=0, words_per_text=100, unknown_language=0)
+        seen = calibrate(sample, [], texts=0, total=100, words_per_text=100, unknown_language=0)
         fitted = seen.fit(Auto(), vectors(1, 5)[0])
         assert fitted.spread == pytest.approx(TYPICAL_SPREAD)
         assert (fitted.mean, fitted.unit, fitted.words) == (0.0, TYPICAL_SPREAD, WORD_WEIGHT)
@@ -152,8 +152,16 @@ def test_texts_that_are_all_the_same_divide_by_nothing() -> None:
 def test_words_count_by_the_length_of_the_texts_and_by_their_language(
     words: float, unknown: float, times: float
 ) -> None:
-    seen = calibrate(None, [], texts=1, total=1, words_per_text=words, unknown_language=unknown)
+    seen = calibrate(None, [], texts=1, total=100, words_per_text=words, unknown_language=unknown)
     assert seen.words == pytest.approx(WORD_WEIGHT * times)
+
+
+def test_where_no_word_can_be_rare_words_count_more() -> None:
+    few, many, more = (
+        calibrate(None, [], texts=n, total=n, words_per_text=100, unknown_language=0).words for n in (5, 100, 10_000)
+    )
+    assert few > 2 * many
+    assert many == more == pytest.approx(WORD_WEIGHT)
 
 
 # --- what changes no ranking ---------------------------------------------------------------------

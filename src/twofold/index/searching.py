@@ -157,11 +157,9 @@ class Searcher:
         What a deeper one adds comes after what is already there. So a page within the first depth is always cut from
         the same ranking, and so is every later one: pages join without gaps or repeats.
         """
-        depth = plan.query.config.depth
-        need, depths = plan.query.need, [min(depth, EXACT_DEPTH) if plan.exact else depth]
-        while depths[-1] < need:
-            depths.append(depths[-1] * _DEPTH_GROWTH)
-        everything, wanted = len(plan.legs) * depths[-1], max(need, plan.ranker.looks_at) + spare
+        need, most = plan.query.need, plan.query.config.depth
+        depths = _depths(min(most, EXACT_DEPTH) if plan.exact else most, need)
+        everything, wanted = len(plan.legs) * max(most, depths[-1]), max(need, plan.ranker.looks_at) + spare
         for limit in dict.fromkeys((wanted if len(depths) == 1 else everything, everything)):
             batches = [self._requests(plan, depth, limit) for depth in depths]
             answers = yield from calls.query(self.ready.collection, [each for batch in batches for each in batch])
@@ -177,6 +175,7 @@ class Searcher:
             if len(candidates) != wanted or wanted >= everything or candidates[need - 1].tie != candidates[-1].tie:
                 break
             # The cut goes through a tie longer than the spare rows: only the whole list tells whose ids come first.
+            depths = _depths(most, need)
         return candidates, brought
 
     def _requests(self, plan: _Plan, depth: int, limit: int) -> list[EngineQuery]:
@@ -275,6 +274,14 @@ class Searcher:
             self._logged.add(reason)
             said = ("search on %r did less than asked: %s", self.ready.collection, reason)
             log.warning(*said, extra={"degraded": reason})
+
+
+def _depths(first: int, need: int) -> list[int]:
+    """How many candidates each leg brings, and how many more until they cover the page."""
+    depths = [first]
+    while depths[-1] < need:
+        depths.append(depths[-1] * _DEPTH_GROWTH)
+    return depths
 
 
 def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[Candidate], Sequence[Leg]]:

@@ -353,7 +353,7 @@ class Auto(Strategy):
         return self.scale.relevance(score, max(meaning, 2 * self.scale.floor - self.scale.nothing))
 
 
-_TAG_SPREADS = 20.0
+_TAG_SPREADS = 24.0
 """What having everything that a query names counts, in spreads: more than most texts gain by meaning or words."""
 
 
