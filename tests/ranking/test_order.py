@@ -45,7 +45,7 @@ def test_settling_twice_is_settling_once(scored: list[tuple[str, float]]) -> Non
 @given(rankings)
 def test_a_clearly_better_score_stays_in_front(scored: list[tuple[str, float]]) -> None:
     place = {identity: position for position, (identity, _) in enumerate(settle(scored, str))}
-    gap = 3e-6 * len(scored) * max((abs(score) for _, score in scored), default=0)  # ties chain
+    gap = 3e-6 * len(scored) * max([0.01, *(abs(score) for _, score in scored)])  # ties chain
     for one, high in scored:
         for other, low in scored:
             if high - low > gap:

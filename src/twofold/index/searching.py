@@ -172,7 +172,8 @@ class Searcher:
                 deeper, brought = (yield from self._fuse(plan, own, limit)) if plan.native is None else _read(plan, own)
                 candidates += [each for each in deeper if each.row.point not in seen] if seen else deeper
                 seen = {each.row.point for each in candidates} if len(batches) > 1 else seen
-            if len(candidates) != wanted or wanted >= everything or candidates[need - 1].tie != candidates[-1].tie:
+            complete = len(candidates) < wanted or wanted >= everything or (len(candidates) > wanted and not plan.exact)
+            if complete or candidates[need - 1].tie != candidates[wanted - 1].tie:
                 break
             # The cut goes through a tie longer than the spare rows: only the whole list tells whose ids come first.
             depths = _depths(most, need)
