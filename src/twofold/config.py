@@ -17,9 +17,10 @@ class SearchConfig(BaseModel):
     fusion: Annotated[Strategy, BeforeValidator(resolve)] = Field(default_factory=lambda: resolve("auto"))
     """The strategy, by name or as a `Fusion` value."""
     depth: int = Field(default=200, ge=1, le=100_000)
-    """How many candidates each leg brings. Grows by itself for pages beyond it."""
+    """How many candidates each leg brings. `auto` takes 30 of each at the most, and scores all of them by both. Grows
+    by itself for pages beyond it."""
     min_score: float | None = None
-    """Hits below this final score are left out."""
+    """Hits of less relevance, from 0 to 1, are left out."""
     min_semantic: float | None = None
     """The dense leg leaves out candidates below this cosine similarity."""
     min_lexical: float | None = None

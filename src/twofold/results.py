@@ -112,7 +112,8 @@ class Hit:
     score: float
     """The final score, on the scale of the fusion strategy."""
     relevance: float
-    """The same on a scale from 0 to 1, where 1 is the best score the strategy can give."""
+    """From 0 to 1, in the order of the scores. With `auto`, 0 is what unrelated questions get here, from 0.5
+    on an answer is likely, and the text itself has about 1; with other fusions, the share of their best score."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     explanation: Explanation | None = None
     """Why the hit is here, with `explain=True`."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import qdrant_edge as edge
 from qdrant_client import models as m
 
 from twofold import Document, EngineError, HybridIndex, IndexClosed, embedded_client
@@ -23,7 +25,7 @@ from twofold.engine import calls
 from twofold.engine.connection import Connection, connect
 from twofold.engine.edge import PARTS
 from twofold.engine.layout import DENSE, NewPoint, creation
-from twofold.engine.requests import FusedQuery, VectorQuery, to_formula
+from twofold.engine.requests import FusedQuery, RequestBuilder, VectorQuery
 from twofold.filters import Equals
 from twofold.flow import run
 from twofold.ranking.expressions import (
@@ -166,10 +168,27 @@ def fused(verbs: Connection, formula: Formula) -> dict[Any, float]:
     return {point.payload["metadata"]["n"]: point.score for point in found}
 
 
-def test_a_formula_is_converted_once() -> None:
-    one, other = (Formula(Product((LegScore(0), 2.0)), (0.0,)) for _ in range(2))
-    assert to_formula(one, PARTS) is to_formula(one, PARTS)
-    assert to_formula(one, PARTS) is not to_formula(other, PARTS)
+def test_what_formulas_and_legs_share_is_converted_once() -> None:
+    products: list[Any] = []
+    vectors: list[Any] = []
+
+    def product(factors: Any) -> Any:
+        products.append(factors)
+        return PARTS.product(factors)
+
+    def nearest(name: str, vector: Any) -> dict[str, Any]:
+        vectors.append(vector)
+        return {"query": edge.Query.Nearest(vector.tolist(), name)}
+
+    parts = replace(PARTS, product=product, converted={})
+    shared = Product((FieldValue("n", 0.0), 3.0))
+    found = VectorQuery(np.array([1, 1], dtype=np.float32), 3)
+    for _ in range(2):
+        formula = Formula(Sum((LegScore(0), shared)), (0.0,))
+        leg = replace(found, limit=6, among=(found,))
+        RequestBuilder(parts, nearest).request(FusedQuery((leg, leg), formula, 10))
+    assert len(products) == 1, "what stands in one formula after the other"
+    assert len(vectors) == 2, "the vector of all legs of a request"
 
 
 def test_a_formula_computes_what_it_says(verbs: Connection) -> None:

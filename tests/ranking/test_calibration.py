@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from twofold.ranking.calibration import Calibration, Numbers, Probe, calibrate, unit, unrelated_questions
 from twofold.ranking.fusion import TYPICAL_SPREAD, WORD_WEIGHT, Auto, Leg, Scale
-from twofold.ranking.ranker import Ranker
 
 DIM = 32
 BOTH: Any = ["dense", "lexical"]
@@ -67,12 +66,12 @@ def test_the_text_itself_is_about_1_and_unrelated_questions_get_about_0() -> Non
         for place in range(20):
             fitted = calibration.fit(fusion, texts[place])
             (verbatim,) = fitted.fuse([Leg("dense", [("a", 1.0)])])
-            assert Ranker(fitted).relevance(verbatim.score, BOTH) >= 0.95
+            assert fitted.relevance(verbatim.score, BOTH) >= 0.95
         best = []
         for question in vectors(100, 77):
             fitted = calibration.fit(fusion, question)
             (nearest,) = fitted.fuse([Leg("dense", [("a", float((texts @ question).max()))])])
-            best.append(Ranker(fitted).relevance(nearest.score, BOTH))
+            best.append(fitted.relevance(nearest.score, BOTH))
         assert np.mean(best) < 0.25
         assert np.mean([each < 0.5 for each in best]) >= 0.9
 

@@ -113,11 +113,11 @@ def test_an_alpha_that_was_chosen_is_known_as_such() -> None:
 def test_words_count_in_proportion_to_their_score_and_by_the_root_of_the_terms() -> None:
     auto = Auto()
     for terms in (0, 1, 4, 100):
-        one = auto.by_words(1.0, terms)
+        one = auto.word_factor(terms)
         assert auto.normalise(Leg("lexical", [("a", 2.0), ("b", 1.0)], terms)) == [2 * one, one]
         assert one == pytest.approx(WORD_WEIGHT / math.sqrt(max(terms, 1)))
     vague = Auto(spread=TYPICAL_SPREAD / 2)
-    assert vague.by_words(1.0, 1) == pytest.approx(WORD_WEIGHT / 2), "a question that is equally near to all"
+    assert vague.word_factor(1) == pytest.approx(WORD_WEIGHT / 2), "a question that is equally near to all"
 
 
 # --- the engine's own -----------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.ranking.rankings import IDS, STRATEGIES, dense_legs, lexical_legs
 from twofold.ranking.fusion import Auto, Fused, Leg, LegName, Scale, Strategy
-from twofold.ranking.ranker import Ranker
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 
@@ -89,9 +88,9 @@ def test_weights_only_scale(dense: Leg, lexical: Leg, factor: float) -> None:
         fused, larger = strategy.fuse([dense, lexical]), scaled.fuse([dense, lexical])
         for identity, score in scores(fused).items():
             assert scores(larger)[identity] == pytest.approx(score * factor, rel=3e-6, abs=1e-9)
-        relevances = [Ranker(strategy).relevance(each.score, ["dense", "lexical"]) for each in fused]
+        relevances = [strategy.relevance(each.score, ["dense", "lexical"]) for each in fused]
         assert relevances == pytest.approx(
-            [Ranker(scaled).relevance(each.score, ["dense", "lexical"]) for each in larger], rel=3e-6, abs=1e-6
+            [scaled.relevance(each.score, ["dense", "lexical"]) for each in larger], rel=3e-6, abs=1e-6
         )
 
 
@@ -120,7 +119,7 @@ def test_alpha_is_the_share_of_the_dense_leg_and_keeps_the_sum(alpha: float) -> 
 def test_relevance_lies_between_0_and_1_and_keeps_the_order(dense: Leg, lexical: Leg) -> None:
     for strategy in STRATEGIES.values():
         fused = strategy.fuse([dense, lexical])
-        relevances = [Ranker(strategy).relevance(each.score, ["dense", "lexical"]) for each in fused]
+        relevances = [strategy.relevance(each.score, ["dense", "lexical"]) for each in fused]
         assert all(0 <= relevance <= 1 for relevance in relevances)
         assert relevances == sorted(relevances, reverse=True)
 
@@ -129,15 +128,15 @@ def test_relevance_lies_between_0_and_1_and_keeps_the_order(dense: Leg, lexical:
 def test_relevance_of_anything_at_all_is_a_share(strategy: Strategy) -> None:
     for score in (-5.0, 0.0, 1e9):
         for found_by in ([], ["dense"], ["lexical"], ["dense", "lexical"]):
-            assert 0 <= Ranker(strategy).relevance(score, found_by) <= 1  # type: ignore[arg-type]
+            assert 0 <= strategy.relevance(score, found_by) <= 1  # type: ignore[arg-type]
     best = strategy.ceiling() * sum(strategy.weights)
     if isinstance(strategy, Auto) and (scale := strategy.scale):
         marks = {scale.nothing: 0.0, scale.floor: 0.5, best * strategy.alpha: 0.975}
         for score, relevance in marks.items():
-            assert Ranker(strategy).relevance(score, ["dense", "lexical"]) == pytest.approx(relevance, abs=1e-3)
+            assert strategy.relevance(score, ["dense", "lexical"]) == pytest.approx(relevance, abs=1e-3)
     else:
-        assert Ranker(strategy).relevance(1.0, []) == 0
-        assert Ranker(strategy).relevance(best, ["dense", "lexical"]) == 1
+        assert strategy.relevance(1.0, []) == 0
+        assert strategy.relevance(best, ["dense", "lexical"]) == 1
 
 
 @every_strategy
@@ -152,7 +151,8 @@ def test_a_single_hit_and_equal_hits_have_a_defined_score(strategy: Strategy, sc
     """Where llama-index divides by zero or keeps the raw score."""
     single = strategy.fuse([Leg("dense", [("a", score)]), Leg("lexical", [("a", score)])])
     assert len(single) == 1
-    least = strategy.meaning(0.0) if isinstance(strategy, Auto) else 0.0  # below what nothing has to do with it
+    # Below what has nothing to do with the question.
+    least = -strategy.mean / strategy.unit if isinstance(strategy, Auto) else 0.0
     assert least * sum(strategy.weights) <= single[0].score <= strategy.ceiling() * sum(strategy.weights) + 1e-6
     equal = [(identity, score) for identity in reversed(IDS)]
     tied = strategy.fuse([Leg("dense", equal), Leg("lexical", equal)])

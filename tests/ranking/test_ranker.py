@@ -35,7 +35,7 @@ LEGS = [Leg("dense", [("a", 0.9), ("b", 0.5), ("c", 0.1)]), Leg("lexical", [("b"
 def test_two_legs_are_ordered_by_score_and_one_leg_keeps_its_order() -> None:
     ranker = Ranker(Auto(mean=0.6))
     assert [each.row.id for each in ranker.rank(LEGS, ROWS)] == ["b", "a", "d", "c"]
-    alone = ranker.on_one_leg("dense").rank(LEGS[:1], ROWS)
+    alone = ranker.fitted(ranker.fusion.with_alpha(1.0)).rank(LEGS[:1], ROWS)
     assert [(each.row.id, each.tie) for each in alone] == [("a", 0.9), ("b", 0.5), ("c", 0.1)]
     assert [each.score for each in alone] == pytest.approx([3.0, -1.0, -5.0]), "below the mean, and still told apart"
 

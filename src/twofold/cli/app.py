@@ -67,7 +67,7 @@ def search(
     filter: Annotated[str | None, typer.Option(help="""Metadata to match, as '{"year": {"gte": 2010}}'.""")] = None,
     alpha: Annotated[float | None, typer.Option(help="From 0, words only, to 1, meaning only.")] = None,
     fusion: Annotated[str | None, typer.Option(help="auto, rrf, dbsf, weighted or average.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Leave out lower final scores.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out hits of less relevance, from 0 to 1.")] = None,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show both legs' scores and ranks.")] = False,
     as_json: AsJson = False,
 ) -> None:

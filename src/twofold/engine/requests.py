@@ -1,7 +1,7 @@
 """What an engine is asked for, as plain values, and how an engine's own requests are built from them.
 
 At the top stand the queries: one leg, or several legs that the engine fuses. Below, `RequestBuilder` walks over
-queries, `to_formula` over a formula and `to_filter` over a filter, and each builds what it meets from an engine's own
+queries and formulas, `to_filter` over a filter, and each builds what it meets from an engine's own
 types, its `Parts`.
 """
 
@@ -122,7 +122,7 @@ class Parts:
 
 @dataclass(slots=True)
 class RequestBuilder:
-    """Builds the requests of one search: all their legs have the same filter, which is converted once."""
+    """Builds the requests of one search: filters and vectors that several legs share are converted once."""
 
     parts: Parts
     nearest: Callable[[str, Vectors | Sparse], dict[str, Any]]
@@ -136,9 +136,11 @@ class RequestBuilder:
             wanted = self.parts.payload_without([metadata_key(field) for field in wanted])
         if isinstance(query, VectorQuery):
             return self.parts.request(**self._leg(query), with_payload=wanted)
+        for leg in query.legs[0].among if query.legs else ():  # what all legs have among theirs comes first
+            self._prefetch(leg)
         return self.parts.request(
             limit=query.limit,
-            query=_fusion(query.fusion, self.parts),
+            query=self._fusion(query.fusion),
             prefetches=[self._prefetch(leg) for leg in query.legs],
             with_payload=wanted,
         )
@@ -149,8 +151,12 @@ class RequestBuilder:
             params = self.parts.search_params(idf=self.parts.idf_params(self._filter(leg.idf_corpus)))
         elif leg.hnsw_ef is not None or leg.exact:
             params = self.parts.search_params(hnsw_ef=leg.hnsw_ef, exact=leg.exact)
+        nearest = self._converted.get(id(leg.vector))
+        if nearest is None:  # checking and copying one takes longer than all the rest
+            nearest = self.nearest(SPARSE if isinstance(leg.vector, Sparse) else DENSE, leg.vector)
+            self._converted[id(leg.vector)] = nearest
         return {
-            **self.nearest(SPARSE if isinstance(leg.vector, Sparse) else DENSE, leg.vector),
+            **nearest,
             "limit": leg.limit,
             "filter": None if leg.filter is None else self._filter(leg.filter),
             "score_threshold": leg.score_threshold,
@@ -164,28 +170,25 @@ class RequestBuilder:
             self._converted[id(leg)] = self.parts.prefetch(**self._leg(leg))
         return self._converted[id(leg)]
 
+    def _fusion(self, how: ex.EngineFusion | NewestFirst) -> Any:
+        if isinstance(how, ex.DbsfFusion):
+            return self.parts.dbsf()
+        if isinstance(how, NewestFirst):
+            return self.parts.newest_first(metadata_key(how.field))
+        defaults = {f"$score[{leg}]": score for leg, score in enumerate(how.missing)}
+        return self.parts.formula(_expression(how.expression, self.parts, defaults), defaults)
+
     def _filter(self, where: Filter) -> Any:
         if id(where) not in self._converted:
             self._converted[id(where)] = to_filter(where, self.parts)
         return self._converted[id(where)]
 
 
-def _fusion(how: ex.EngineFusion | NewestFirst, parts: Parts) -> Any:
-    if isinstance(how, ex.Formula):
-        return to_formula(how, parts)
-    return parts.dbsf() if isinstance(how, ex.DbsfFusion) else parts.newest_first(metadata_key(how.field))
-
-
 # --- Formulas ---
 
 
-def to_formula(formula: ex.Formula, parts: Parts) -> Any:
-    """A formula in the engine's form."""
-    return _convert_once(formula, parts)[0]
-
-
-def _convert_once(value: ex.Formula | ex.Sum | ex.Product, parts: Parts) -> tuple[Any, dict[str, Any]]:
-    """The form of a formula or a part of one, and the defaults that it needs.
+def _convert_once(value: ex.Sum | ex.Product, parts: Parts) -> tuple[Any, dict[str, Any]]:
+    """The form of a part of a formula, and the defaults that it needs.
 
     What is fixed in a rule is one value that is met again and again, and the embedded engine copies every part of a
     formula into the whole: so each is converted once. By identity, because by equality True would be 1; the value is
@@ -194,10 +197,7 @@ def _convert_once(value: ex.Formula | ex.Sum | ex.Product, parts: Parts) -> tupl
     known = parts.converted.get(id(value))
     if known is None:
         defaults: dict[str, Any] = {}
-        if isinstance(value, ex.Formula):
-            defaults.update({f"$score[{leg}]": score for leg, score in enumerate(value.missing)})
-            made = parts.formula(_expression(value.expression, parts, defaults), defaults)
-        elif isinstance(value, ex.Sum):
+        if isinstance(value, ex.Sum):
             made = parts.sum([_expression(term, parts, defaults) for term in value.terms])
         else:
             made = parts.product([_expression(factor, parts, defaults) for factor in value.factors])

@@ -310,7 +310,7 @@ class HybridIndex(Closeable):
             fusion: The strategy, by name ("auto", "rrf", "dbsf", "weighted", "average") or from `Fusion`.
             alpha: From 0, words only, to 1, meaning only.
             depth: How many candidates each leg brings.
-            min_score: Leave out hits below this final score.
+            min_score: Leave out hits of less relevance, from 0 to 1.
             min_semantic: The dense leg leaves out candidates below this cosine similarity.
             min_lexical: The lexical leg leaves out candidates below this BM25 score.
             vector: What the dense leg looks for, instead of the query's own vector; made with the model of the index.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.encoders.base import DenseEncoder, check_dense
+from twofold.encoders.base import check_dense
 from twofold.encoders.languages import language_of
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, TEXT_KEY, ScoredPoint
@@ -50,6 +50,8 @@ class Sampler:
     def __init__(self) -> None:
         self._changes = 0
         self._seen: dict[tuple[str, bool], _Seen] = {}
+        self.questions: dict[tuple[str, ...], Any] = {}
+        """The vectors of unrelated questions, which don't change with what is stored."""
 
     def changed(self, texts: int) -> None:
         """So many have been written or deleted."""
@@ -103,7 +105,7 @@ def _ask(ready: Ready, part: Node | None, questions: Sequence[str], meaning: boo
     nothing: Sequence[Any] = [None] * len(questions)
     vectors = words = nothing
     if meaning:
-        vectors = yield from _encoded(lambda: _embedded(ready.dense, ready.dim, tuple(questions)))
+        vectors = yield from _encoded(lambda: _embedded(ready, tuple(questions)))
     if not ready.no_lexical:
         words = yield from _encoded(lambda: [ready.sparse.embed_query(each) for each in questions])
     if vectors is None:
@@ -145,9 +147,12 @@ def _probe(vector: Any, near: Iterable[ScoredPoint], worded: Iterable[ScoredPoin
     )
 
 
-@lru_cache(maxsize=32)
-def _embedded(encoder: DenseEncoder, dim: int, questions: tuple[str, ...]) -> Any:
-    return check_dense(np.asarray([encoder.embed_query(each) for each in questions]), len(questions), dim, encoder.name)
+def _embedded(ready: Ready, questions: tuple[str, ...]) -> Any:
+    known, encoder = ready.sampler.questions, ready.dense
+    if questions not in known:
+        raw = np.asarray([encoder.embed_query(each) for each in questions])
+        known[questions] = check_dense(raw, len(questions), ready.dim, encoder.name)
+    return known[questions]
 
 
 def _languages(texts: Sequence[str], known: Collection[str] | None, configured: str) -> tuple[str, float]:

@@ -63,11 +63,8 @@ class _Plan:
     legs: Sequence[EncodedLeg]
     native: EngineFusion | None
     """How the engine fuses; None if we do."""
-
-    @property
-    def exact(self) -> bool:
-        """Both legs score what either of them finds first: then nothing has to be guessed, and few are enough."""
-        return isinstance(self.ranker.fusion, Auto) and len(self.legs) > 1
+    exact: bool
+    """Both legs score what either of them finds first: then nothing has to be guessed, and few are enough."""
 
 
 class Searcher:
@@ -98,7 +95,8 @@ class Searcher:
         mode: Mode = "hybrid" if len(names) == 2 else _MODES[names[0]] if names else "text"
         fitted = fusion if len(names) != 1 else fusion.with_alpha(1.0 if names[0] == "dense" else 0.0)
         ranker = query.ranker.fitted((yield from self.fit(fitted, legs, query)))
-        yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
+        if query.where is not None:
+            yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         candidates, brought = (yield from self._candidates(query, ranker, legs)) if legs else ([], [])
         words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
         if words_failed and not candidates and query.config.text_fallback:
@@ -140,7 +138,8 @@ class Searcher:
         names = tuple(leg.name for leg in legs)
         terms = next((leg.terms for leg in legs if leg.name == "lexical"), 1)
         native = ranker.native(names, terms) if query.config.native and len(set(names)) == 2 else None
-        plan = _Plan(query, ranker, legs, native)
+        exact = isinstance(ranker.fusion, Auto) and len(legs) > 1
+        plan = _Plan(query, ranker, legs, native, exact)
         try:
             return (yield from self._ask(plan, spare))
         except EngineUnavailable:
@@ -341,7 +340,7 @@ def _hits(
             )
         elif matched is not None:
             why = ranker.explain(page[place], matched[place])
-        relevance = min(max(score, 0.0), 1.0) if mode == "text" else ranker.relevance(score, legs)
+        relevance = min(max(score, 0.0), 1.0) if mode == "text" else ranker.fusion.relevance(score, legs)
         hits.append(Hit(row.id, row.text, score, relevance, row.metadata, why))
     return tuple(hits)
 

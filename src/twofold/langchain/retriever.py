@@ -43,7 +43,7 @@ class HybridRetriever(BaseRetriever):
     fusion: Annotated[Strategy | None, BeforeValidator(lambda given: None if given is None else resolve(given))] = None
     """The fusion strategy, by name or from `Fusion`."""
     min_score: float | None = None
-    """Leave out documents below this final score."""
+    """Leave out documents of less relevance, from 0 to 1."""
     explain: bool = True
     """Add `score`, `explanation` and, for a memory, `memory` to the metadata; False leaves it as it was stored."""
     search_kwargs: dict[str, Any] = Field(default_factory=dict)

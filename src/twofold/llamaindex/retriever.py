@@ -56,7 +56,7 @@ class HybridRetriever(BaseRetriever):
             filters: `MetadataFilters`, or a filter in the language of `HybridIndex.search`.
             alpha: From 0, words only, to 1, meaning only.
             fusion: The fusion strategy, by name or from `Fusion`.
-            min_score: Leave out what is below this final score.
+            min_score: Leave out what has less relevance, from 0 to 1.
             explain: Say for each node where its score comes from.
             search_kwargs: Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since` ….
             callback_manager: As for any retriever.

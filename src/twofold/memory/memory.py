@@ -392,7 +392,7 @@ class Memory(Closeable):
             alpha: From 0, words and tags only, to 1, meaning only: the order of the cosines, without any signal.
             fusion: How meaning and words become one score.
             depth: How many candidates each leg brings.
-            min_score: Leave out memories below this final score; 0 leaves out none. As configured if not given.
+            min_score: Leave out memories of less relevance, from 0 to 1; 0 leaves out none. As configured if not given.
             since: Only memories created at this moment or later.
             until: Only memories created at this moment or earlier; a day counts to its end.
             min_trust: The least trust a memory may have: "web", "tool", "agent", "user" or "system".

@@ -100,8 +100,8 @@ class Calibration:
         for probe in self.probes:
             mean, spread = self._of(probe.vector)
             fitted = replace(fusion, mean=mean, spread=spread, unit=self.spread, words=self.words)
-            meaning = np.nan_to_num(fitted.meaning(probe.cosines), nan=0.0)
-            scores = fusion.weights[0] * meaning + fusion.weights[1] * fitted.by_words(probe.lexical, probe.terms)
+            meaning = np.nan_to_num((probe.cosines - mean) / self.spread, nan=0.0)
+            scores = fusion.weights[0] * meaning + fusion.weights[1] * fitted.word_factor(probe.terms) * probe.lexical
             best.append(float(scores.max()) if len(scores) else 0.0)
         if not best:
             return None

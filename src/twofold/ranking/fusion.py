@@ -315,25 +315,18 @@ class Auto(Strategy):
         scores = [score for _, score in leg.hits]
         if leg.name == "dense":
             return [(score - self.mean) / self.unit for score in scores]
-        if leg.name == "tags":  # shares from 0 to 1 as they are
-            return scores
-        factor = self._word_factor(leg.terms)
+        factor = 1.0 if leg.name == "tags" else self.word_factor(leg.terms)  # tags are shares from 0 to 1
         return [score * factor for score in scores]
 
     @property
     def tag_unit(self) -> float:
         return _TAG_SPREADS
 
-    def meaning(self, cosines: Any) -> Any:
-        """What cosines count, before weights."""
-        return (cosines - self.mean) / self.unit
+    def word_factor(self, terms: int) -> float:
+        """What BM25 scores are multiplied with.
 
-    def by_words(self, scores: Any, terms: int) -> Any:
-        """What BM25 scores count, before weights."""
-        return scores * self._word_factor(terms)
-
-    def _word_factor(self, terms: int) -> float:
-        """A longer query scores more, but not in proportion: seldom does one text have all of its words."""
+        A longer query scores more, but not in proportion: seldom does one text have all of its words.
+        """
         return self.words * self.spread / self.unit / math.sqrt(max(terms, 1))
 
     def ceiling(self) -> float:
@@ -357,15 +350,21 @@ _TAG_SPREADS = 24.0
 """What having everything that a query names counts, in spreads: more than most texts gain by meaning or words."""
 
 
+Factors: TypeAlias = tuple[ex.Expression, ...]
+
+
 def auto_formula(
-    fusion: Auto, legs: tuple[LegName, ...], terms: int, factors: tuple[ex.Expression, ex.Expression] = (1.0, 1.0)
+    fusion: Auto, legs: tuple[LegName, ...], terms: int, factors: tuple[Factors, Factors] = ((), ())
 ) -> ex.Formula:
     """What `Auto` computes from these legs; meaning and words times their factors."""
-    share, offset = fusion.weight("dense") / fusion.unit, fusion.weight("dense") * fusion.mean / fusion.unit
-    meaning = (ex.product(share, factors[0], _greatest(legs, "dense")), ex.product(-offset, factors[0]))
-    words = ex.product(fusion.weight("lexical") * fusion.by_words(1.0, terms), factors[1], _greatest(legs, "lexical"))
+    share, (of_meaning, of_words) = fusion.weight("dense") / fusion.unit, factors
+    weight = fusion.weight("lexical") * fusion.word_factor(terms)
+    cosine = ex.Product((share, *of_meaning, _greatest(legs, "dense")))
+    offset = ex.Product((-share * fusion.mean, *of_meaning))
+    words = ex.Product((weight, *of_words, _greatest(legs, "lexical")))
     # A document without a vector is as near as any.
-    return ex.Formula(ex.Sum((*meaning, words)), tuple(fusion.mean if name == "dense" else 0.0 for name in legs))
+    missing = tuple(fusion.mean if name == "dense" else 0.0 for name in legs)
+    return ex.Formula(ex.Sum((cosine, offset, words)), missing)
 
 
 def _greatest(legs: tuple[LegName, ...], name: LegName) -> ex.Expression:
@@ -374,7 +373,7 @@ def _greatest(legs: tuple[LegName, ...], name: LegName) -> ex.Expression:
     if len(scores) == 1:
         return scores[0]
     one, other = scores
-    return ex.product(0.5, ex.Sum((one, other, ex.Absolute(ex.Sum((one, ex.product(-1.0, other)))))))
+    return ex.Product((0.5, ex.Sum((one, other, ex.Absolute(ex.Sum((one, ex.Product((-1.0, other)))))))))
 
 
 # --- The strategies by name ---

@@ -59,24 +59,17 @@ class Ranker:
     """Hits of less relevance, from 0 to 1, are left out."""
     reads_payload: ClassVar[bool] = False
     """The engine's fusion reads payloads, in which it may stumble over anything; ours reads them with care."""
+    looks_at: ClassVar[int] = 0
+    """How many of the best it looks at before it admits any, however few are shown."""
 
     @property
     def keeps_order(self) -> bool:
         """The first hits of a leg that is searched alone are the first hits of the ranking."""
         return self.fusion.steady
 
-    @property
-    def looks_at(self) -> int:
-        """How many of the best it looks at before it admits any, however few are shown."""
-        return 0
-
     def fitted(self, fusion: Strategy) -> Ranker:
         """The same with the fusion that suits the collection and the query."""
         return replace(self, fusion=fusion)
-
-    def on_one_leg(self, leg: LegName) -> Ranker:
-        """The same with all the weight on the only leg there is."""
-        return replace(self, fusion=self.fusion.with_alpha(1.0 if leg == "dense" else 0.0))
 
     def native(self, legs: tuple[LegName, ...], terms: int) -> EngineFusion | None:
         """What makes an engine score exactly as `rank` does, from legs that are asked in this order; or None."""
@@ -92,15 +85,11 @@ class Ranker:
     def admit(self, candidates: Sequence[Candidate], legs: Sequence[LegName]) -> Sequence[Candidate]:
         """Those that are relevant enough, of a ranking that these legs made."""
         least = self.min_score
-        return candidates if least is None else [c for c in candidates if self.relevance(c.score, legs) >= least]
+        return candidates if least is None else [c for c in candidates if self.fusion.relevance(c.score, legs) >= least]
 
     def screen(self, row: Any) -> str | None:
         """Why a document can't be handed out; None if it can, as whatever is in an index."""
         return None
-
-    def relevance(self, score: float, legs: Sequence[LegName]) -> float:
-        """A final score on the scale from 0 to 1."""
-        return self.fusion.relevance(score, legs)
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
         """Where a candidate's score comes from: scores and ranks of both legs, and what each of them adds."""

@@ -41,7 +41,6 @@ _DAY_SECONDS = 86_400.0
 _HALFWAY_ACCESS_COUNT = 10.0
 _NAMES_FOR_BOOST = 3
 _BOOST = 1.5
-_GATE_LOOKS_AT = 10
 GATE_RELEVANCE = 0.35
 """What the best memory must have, so that any are given: between what unrelated questions get and a likely answer."""
 
@@ -227,16 +226,13 @@ class SignalRanker(Ranker):
     tag_weight: float = 0.0
     """What having everything that the query names adds. It follows from the fusion."""
     reads_payload: ClassVar[bool] = True
+    looks_at: ClassVar[int] = 10
 
     @property
     def keeps_order(self) -> bool:
         signals = self.signals
         neutral = signals.factors.product == product(1.0) and not (signals.factors.added or signals.named)
         return neutral and not signals.type_alpha and super().keeps_order
-
-    @property
-    def looks_at(self) -> int:
-        return _GATE_LOOKS_AT if self.gate else 0
 
     def fitted(self, fusion: Strategy) -> SignalRanker:
         """The same with another fusion: tags count by what words count in it."""
@@ -249,7 +245,8 @@ class SignalRanker(Ranker):
         if not isinstance(fusion, Auto):
             return None
         own = leg_factors(fusion.alpha, tuple(signals.type_alpha.items()))
-        plain = auto_formula(fusion, legs, terms, (own["dense"], own["lexical"]))
+        meaning, words = (() if factor == 1.0 else (factor,) for factor in (own["dense"], own["lexical"]))
+        plain = auto_formula(fusion, legs, terms, (meaning, words))
         score = plain.expression
         if signals.named:
             score = Sum((score, Product((self.tag_weight, signals.tags))))
@@ -289,8 +286,8 @@ class SignalRanker(Ranker):
         """All of them or, unless one of the best is an answer, none; those relevant enough if that was asked for."""
         if self.min_score is not None or not self.gate or not isinstance(self.fusion, Auto) or not self.fusion.scale:
             return super().admit(candidates, legs)
-        best, surplus = candidates[:_GATE_LOOKS_AT], self.surplus * self.tag_weight
-        found = any(self.relevance(self._fused_score(each) - surplus, legs) >= GATE_RELEVANCE for each in best)
+        best, surplus = candidates[: self.looks_at], self.surplus * self.tag_weight
+        found = any(self.fusion.relevance(self._fused_score(each) - surplus, legs) >= GATE_RELEVANCE for each in best)
         return candidates if found or any(self.has_every_word(each.row) for each in best) else []
 
     def _fused_score(self, candidate: Candidate) -> float:
