@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -181,14 +182,24 @@ def test_relevance_is_measured_on_own_and_on_foreign_questions(
     assert set(floor.foreign_questions("kitchen", paths, 10)) == {
         q.text for q in sets.read(folder / "tunnels").questions
     }
-    seen = floor.measure(folder / "kitchen", paths, Path("cache"), 10)
+    seen, best = floor.measure(folder / "kitchen", paths, Path("cache"), 10)
     assert (seen.right, seen.foreign, seen.texts) == (3, 3, 10)
     assert seen.answered == 3
     assert seen.verbatim == 10
-    floor.main(["--data", str(folder), "--asked", "5"])
+    assert [right for _, right in best].count(True) == 3
+    floor.main(["--data", str(folder), "--asked", "5", "--plot", str(folder / "plot.svg")])
     assert "below 0.5" in capsys.readouterr().out
+    assert ElementTree.parse(folder / "plot.svg").getroot().tag.endswith("svg")
     monkeypatch.setattr(sets, "KNOWN", {"tunnels": sets.Known("passages"), "kitchen": sets.Known("passages")})
     assert not floor.foreign_questions("kitchen", paths, 10), "the same family is not foreign"
+
+
+def test_each_set_counts_alike_in_what_relevance_says() -> None:
+    steps = floor.by_relevance([[(0.95, True)] * 3 + [(0.91, False)], [(1.0, False)], [(0.3, True)]])
+    assert steps[9] == (5, pytest.approx(0.375))
+    assert steps[3] == (1, pytest.approx(1.0))
+    assert steps[0] == (0, 0.0)
+    assert floor.drawn(steps).count("<circle") == 2
 
 
 def test_tuning_is_tried_on_questions_that_it_never_saw(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ async def test_the_ranking_is_that_of_the_core(index: HybridIndex, awaited: bool
     for query in QUERIES:
         nodes = await retriever.aretrieve(query) if awaited else retriever.retrieve(query)
         hits = index.search(query, 5)
-        assert [(node.node_id, node.score) for node in nodes] == [(hit.id, hit.score) for hit in hits]
+        assert [(node.node_id, node.score) for node in nodes] == [(hit.id, hit.relevance) for hit in hits]
 
 
 def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
@@ -52,8 +52,9 @@ def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
     assert why["semantic_score"] == hit.explanation.semantic_score
     assert why["lexical_rank"] == 1
     assert why["matched_words"] == ["rathole", "port"]
-    assert why["final_score"] == found.score
-    assert (why["mode"], why["degraded"], why["relevance"]) == ("hybrid", None, hit.relevance)
+    assert why["final_score"] == hit.score
+    assert (why["mode"], why["degraded"], why["relevance"]) == ("hybrid", None, found.score)
+    assert found.score == hit.relevance
 
 
 def test_models_do_not_see_the_explanation(index: HybridIndex) -> None:
@@ -125,8 +126,9 @@ def test_settings_reach_the_search(index: HybridIndex) -> None:
     for filters in (long, {"letters": {"gte": 60}}):
         retriever = HybridRetriever(index=index, filters=filters, alpha=0.3, fusion="rrf", min_score=0.001)
         hits = index.search("server", filter={"letters": {"gte": 60}}, alpha=0.3, fusion="rrf", min_score=0.001)
-        assert [(node.node_id, node.score) for node in retriever.retrieve("server")] == [(h.id, h.score) for h in hits]
-        assert all(node.metadata["letters"] >= 60 for node in retriever.retrieve("server"))
+        nodes = retriever.retrieve("server")
+        assert [(node.node_id, node.score) for node in nodes] == [(hit.id, hit.relevance) for hit in hits]
+        assert all(node.metadata["letters"] >= 60 for node in nodes)
     words = HybridRetriever(index=index, alpha=0)
     assert [node.node_id for node in words.retrieve("ERR_CONN_RESET")] == ["reset"]
     assert HybridRetriever(index=index, min_score=0.99).retrieve("nothing of this kind") == []
@@ -140,7 +142,7 @@ async def test_memories(memory: Memory, awaited: bool) -> None:
     (found,) = await retriever.aretrieve(bundle) if awaited else retriever.retrieve(bundle)
     (hit,) = memory.recall("rathole port", 1)
     assert found.node_id == hit.id
-    assert found.score == pytest.approx(hit.score, rel=1e-3)
+    assert found.score == pytest.approx(hit.relevance, rel=1e-3)
     assert found.metadata["project"] == "home"
     assert found.metadata["memory"]["tags"] == ["rathole"]
     assert found.metadata["memory"]["type"] == "note"

@@ -87,7 +87,7 @@ def test_hybrid_ranks_as_the_core_does(full: Face) -> None:
                 hits = core.search(query, 5, alpha=alpha)
                 result = full.query(query, Mode.HYBRID, alpha=alpha)
                 assert result.ids == hits.ids, (query, alpha)
-                assert result.similarities == pytest.approx([hit.score for hit in hits], rel=1e-6, abs=1e-6)
+                assert result.similarities == pytest.approx([hit.relevance for hit in hits], rel=1e-6, abs=1e-6)
 
 
 def test_default_is_by_meaning_with_cosines(full: Face) -> None:

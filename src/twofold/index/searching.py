@@ -8,7 +8,7 @@ each other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from twofold.documents import point_id
 from twofold.engine import calls
-from twofold.engine.layout import Point, ScoredPoint, Stored, from_point
+from twofold.engine.layout import ScoredPoint, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, TextContains
@@ -187,13 +187,11 @@ class Searcher:
         alone = len(plan.legs) == 1
         if plan.native is None and not plan.exact:  # with nothing to fuse, no more than is shown
             most = min(depth, limit) if alone and plan.ranker.keeps_order else depth
-            payload = alone or plan.ranker.reads_payload
-            return [self.leg_request(query, leg, depth, limit=most, payload=payload) for leg in plan.legs]
+            return [self.leg_request(query, leg, depth, limit=most, payload=alone) for leg in plan.legs]
         legs = [self.leg_request(query, leg, depth) for leg in plan.legs]
         if plan.exact:
             everything, found = sum(leg.limit for leg in legs), tuple(legs)
-            payload = plan.native is None and plan.ranker.reads_payload
-            legs = [replace(leg, limit=everything, among=found, with_payload=payload) for leg in legs]
+            legs = [replace(leg, limit=everything, among=found) for leg in legs]
         if plan.native is None:
             return [*legs]
         fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=query.hidden_fields or True)
@@ -219,16 +217,22 @@ class Searcher:
     def _fuse(
         self, plan: _Plan, answers: Sequence[Sequence[ScoredPoint]], limit: int
     ) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
-        """What the legs brought, ranked here. Unless the ranker reads all payloads, only what is shown is fetched."""
+        """What the legs brought, ranked here. Only what is shown is fetched, and what signals may bring there."""
         found = zip(plan.legs, answers, strict=True)
         legs = join_legs([Leg(leg.name, _by_score(points), leg.terms) for leg, points in found])
-        points: Iterable[Point] = [point for each in answers for point in each]
-        if len(plan.legs) > 1 and not plan.ranker.reads_payload:
-            fused = plan.ranker.fusion.fuse(legs)
-            least = fused[min(limit, len(fused)) - 1].score if fused else 0.0
-            best = [str(each.id) for each in fused if each.score >= least]
-            points = yield from calls.retrieve(self.ready.collection, best)
-        return plan.ranker.rank(legs, {point.id: from_point(point) for point in points}), legs
+        if len(plan.legs) == 1:
+            return plan.ranker.rank(legs, {str(point.id): from_point(point) for point in answers[0]}), legs
+        fused = plan.ranker.fusion.fuse(legs)
+        least = fused[min(limit, len(fused)) - 1].score if fused else 0.0
+        count = sum(each.score >= least for each in fused)
+        block = 2 * EXACT_DEPTH if plan.ranker.reads_payload else max(count, 1)
+        candidates: list[Candidate] = []
+        for start in range(0, count, block):  # signals change the order of so many, and then of the next: pages join
+            points = yield from calls.retrieve(
+                self.ready.collection, [each.id for each in fused[start : start + block]]
+            )
+            candidates += plan.ranker.rank(legs, {str(point.id): from_point(point) for point in points})
+        return candidates, legs
 
     # --- when no leg finds anything ------------------------------------------------------------
 
@@ -292,7 +296,7 @@ def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[C
     if plan.query.explain:
         found = zip(plan.legs, answers[1:], strict=True)
         legs = join_legs([Leg(leg.name, _by_score(points), leg.terms) for leg, points in found])
-        shown = {point.id: row for point, row in zip(points, fused, strict=True)}
+        shown = {row.point: row for row in fused}
         ranked = {each.row.point: each for each in plan.ranker.rank(legs, shown)}
         explained = [
             ranked.get(row.point, Candidate(row, score, score))._replace(score=score, tie=score)
@@ -303,11 +307,9 @@ def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[C
 
 
 def _by_score(points: Sequence[ScoredPoint]) -> list[tuple[str, float]]:
-    """What a leg found, best first and ties by id: engines order them by where they happen to be stored.
-
-    Ids as the engine gives them: most of the candidates are not shown, and nobody reads theirs as text.
-    """
-    return settle([(point.id, point.score) for point in points], str)
+    """What a leg found, best first and ties by id: engines order them by where they happen to be stored."""
+    # As text, since the embedded engine's UUIDs take longer to hash than to write out, and each is looked up often.
+    return settle([(str(point.id), point.score) for point in points], str)
 
 
 def _shown(

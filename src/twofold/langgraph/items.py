@@ -266,8 +266,8 @@ def to_search_item(found: Document | Hit, *, explain: bool) -> SearchItem:
     if not isinstance(found, Hit):
         return to_item(found, SearchItem)
     if explain:
-        return to_item(found, ExplainedItem, score=found.score, explanation=found.explanation)
-    return to_item(found, SearchItem, score=found.score)
+        return to_item(found, ExplainedItem, score=found.relevance, explanation=found.explanation)
+    return to_item(found, SearchItem, score=found.relevance)
 
 
 def has_expired(document: Document, moment: datetime) -> bool:

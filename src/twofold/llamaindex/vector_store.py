@@ -80,7 +80,7 @@ def to_node(stored: Document | Hit) -> BaseNode:
 def to_scored_nodes(result: SearchResult, *, explain: bool) -> list[NodeWithScore]:
     """The hits of a search as nodes. What explains them is in the metadata, and kept from models."""
     nodes = (_explained(hit, result) if explain else to_node(hit) for hit in result)
-    return [NodeWithScore(node=node, score=hit.score) for node, hit in zip(nodes, result, strict=True)]
+    return [NodeWithScore(node=node, score=hit.relevance) for node, hit in zip(nodes, result, strict=True)]
 
 
 def _explained(hit: Hit, result: SearchResult) -> BaseNode:
@@ -442,8 +442,8 @@ def _diversity(query: VectorStoreQuery, options: Mapping[str, Any], k: int) -> d
 
 
 def _similarities(result: SearchResult, mode: Mode) -> list[float]:
-    """Cosines where meaning alone was asked for, as other stores give them; the final score otherwise."""
+    """Cosines where meaning alone was asked for, as other stores give them; otherwise the relevance, from 0 to 1."""
     if mode not in _DENSE_MODES or result.mode != "dense":
-        return [hit.score for hit in result]
+        return [hit.relevance for hit in result]
     cosines = [hit.explanation.semantic_score if hit.explanation else None for hit in result]
-    return [hit.score if cosine is None else cosine for hit, cosine in zip(result, cosines, strict=True)]
+    return [hit.relevance if cosine is None else cosine for hit, cosine in zip(result, cosines, strict=True)]
