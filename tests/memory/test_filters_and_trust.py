@@ -161,7 +161,8 @@ def test_keyword_only_hits_cost_no_requests_of_their_own(store: Store, monkeypat
         for fusion in ("auto", "weighted", "rrf"):
             for explain in (False, True):
                 memory.recall("checkRateLimit TypeError executeTask encore.ts", fusion=fusion, explain=explain)
-        assert calls == ["query_batch_points"] * 6
+        # What is fused here takes both rankings without their rows, and then the rows of the best.
+        assert calls == ["query_batch_points"] * 2 + ["query_batch_points", "retrieve"] * 4
 
 
 # --- filters -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ _RARENESS = math.log(1 + _MANY_TEXTS)
 # So many texts say half of what there is to say about how near a question is to any text.
 _TEXTS_HALF_TRUSTED = 20
 # How many deviations above what unrelated questions get an answer begins.
-_FLOOR_DEVIATIONS = 1.75
+_FLOOR_DEVIATIONS = 2.0
 _FEWEST_DEVIATION = 0.05
 
 
