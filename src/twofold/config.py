@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from twofold.encoders.rerankers import as_reranker
 from twofold.ranking.fusion import Strategy, resolve
 
 
@@ -35,6 +36,13 @@ class SearchConfig(BaseModel):
     """When neither leg can answer, match the query's words in the stored text."""
     auto_index: bool = True
     """Create a payload index the first time strings, booleans or words of a field are filtered on."""
+    rerank: Annotated[Any, AfterValidator(as_reranker)] = None
+    """Looks at the best candidates once more: the name of a fastembed cross-encoder, a LangChain compressor, a
+    LlamaIndex postprocessor, or a function of (query, texts) that gives one score for each text."""
+    rerank_top: int = Field(default=30, ge=1, le=1000)
+    """How many of the best the reranker looks at. Those behind them follow in their order."""
+    rerank_timeout: float = Field(default=30.0, gt=0)
+    """Seconds that a reranker may take. If it takes longer or fails, the ranking before it stands, and says so."""
     max_query_chars: int = Field(default=32_768, ge=1)
     """Longer queries are cut, and say so in `degraded`."""
 

@@ -22,14 +22,14 @@ MAX_INT = 2**63
 """Whole numbers from -MAX_INT to below MAX_INT can be stored, and compared."""
 MAX_DEPTH = 32
 """How many levels metadata and filters may be nested."""
-_FIELDS = {"text", "id", "metadata"}
+_FIELDS = {"text", "id", "metadata", "title"}
 
 
 @dataclass(frozen=True)
 class Document:
     """A text with an id of any form and metadata that can be filtered on.
 
-    Without an id, one is derived from text and metadata, so that adding the same document
+    Without an id, one is derived from all the rest, so that adding the same document
     again replaces it instead of storing it twice. A document with no text is stored and
     can be fetched and filtered, but no search finds it.
     """
@@ -37,6 +37,18 @@ class Document:
     text: str
     id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    title: str | None = None
+    """What stands above the text. It counts for meaning and for words as the text does."""
+
+    @property
+    def searched_text(self) -> str:
+        """What a search compares with: the title, if there is one, and the text."""
+        return titled(self.title, self.text)
+
+
+def titled(title: str | None, text: str) -> str:
+    """A text below its title."""
+    return f"{title}\n{text}" if title else text
 
 
 DocumentLike: TypeAlias = Document | str | Mapping[str, Any]
@@ -48,6 +60,7 @@ class Record(NamedTuple):
     id: str
     text: str
     metadata: dict[str, Any]
+    title: str | None = None
 
 
 def point_id(document_id: str) -> str:
@@ -106,7 +119,7 @@ def _as_document(item: DocumentLike, position: int) -> Document:
     if isinstance(item, Mapping):
         if "text" not in item or set(item) - _FIELDS:
             raise InvalidDocument(
-                f"a mapping needs 'text' and may have 'id' and 'metadata', got {sorted(map(str, item))}: "
+                f"a mapping needs 'text' and may have 'id', 'title' and 'metadata', got {sorted(map(str, item))}: "
                 "put other fields under 'metadata'",
                 position=position,
             )
@@ -119,13 +132,14 @@ def _record(document: Document, position: int) -> Record:
     if not isinstance(document.metadata, Mapping):
         raise InvalidDocument(f"metadata must be a mapping, got {type(document.metadata).__name__}", position=position)
     metadata = _jsonable(document.metadata, "metadata", position, 0)
+    title = None if document.title is None else _check_string(document.title, "title", position).strip() or None
     if document.id is None:
-        content = json.dumps([text, metadata], sort_keys=True, ensure_ascii=True)
-        return Record(_uuid5(hashlib.sha256(content.encode()).hexdigest()), text, metadata)
+        content = json.dumps([text, metadata, *([title] if title else [])], sort_keys=True, ensure_ascii=True)
+        return Record(_uuid5(hashlib.sha256(content.encode()).hexdigest()), text, metadata, title)
     identity = _check_string(document.id, "id", position)
     if not identity:
         raise InvalidDocument("id is empty: leave it out or give any other string", position=position)
-    return Record(identity, text, metadata)
+    return Record(identity, text, metadata, title)
 
 
 def _check_string(value: object, name: str, position: int) -> str:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ class Work:
 
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]] | None = None
+    seconds: float | None = None
+    """Wait no longer than this, and raise `TimeoutError`; None waits for as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,11 @@ def _take_step(step: Work | Renew, caller: Caller) -> Any:
         return caller.renew()
     began = time.monotonic()
     try:
-        return step.call()
+        if step.seconds is None:
+            return step.call()
+        answer = _in_own_thread(step.call)
+        wait([answer], step.seconds)
+        return _in_time(answer, step.seconds)
     finally:
         caller.extend(time.monotonic() - began)
 
@@ -120,9 +129,39 @@ async def _await_step(step: Work | Renew, caller: Caller) -> Any:
         return caller.renew()
     began = time.monotonic()
     try:
-        return await (step.acall() if step.acall is not None else asyncio.to_thread(step.call))
+        if step.seconds is None:
+            return await (step.acall() if step.acall is not None else asyncio.to_thread(step.call))
+        native = step.acall() if step.acall is not None else asyncio.wrap_future(_in_own_thread(step.call))
+        answer = asyncio.ensure_future(native)
+        try:
+            await asyncio.wait([answer], timeout=step.seconds)
+            return _in_time(answer, step.seconds)
+        finally:
+            answer.cancel()
     finally:
         caller.extend(time.monotonic() - began)
+
+
+def _in_time(answer: Future[Any] | asyncio.Future[Any], seconds: float) -> Any:
+    if not answer.done():
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return answer.result()
+
+
+def _in_own_thread(call: Callable[[], Any]) -> Future[Any]:
+    """Something that may never end: nothing can stop its thread, and nothing waits for it when the program ends."""
+    answer: Future[Any] = Future()
+    answer.set_running_or_notify_cancel()  # whoever gives up waiting leaves it alone
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            answer.set_result(context.run(call))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=work, name="twofold-work", daemon=True).start()
+    return answer
 
 
 class Closeable:

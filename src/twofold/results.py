@@ -76,6 +76,12 @@ class Explanation:
     """How much meaning counted, from 0 to 1, where that is known."""
     alpha_reason: str = ""
     """Where alpha comes from."""
+    rerank_score: float | None = None
+    """What the reranker gave the hit, as it gave it; None if it gave none, or there was no reranker."""
+    rank_before: int | None = None
+    """1-based position before the reranker; None if there was none. The parts above sum up to the score before it."""
+    score_before: float | None = None
+    """The score before the reranker."""
 
     @property
     def legs(self) -> tuple[LegPart, LegPart]:
@@ -100,6 +106,13 @@ class Explanation:
             said.append(f"being fresh adds {self.freshness:.4g}")
         if self.alpha is not None and self.alpha_reason:
             said.append(f"alpha {self.alpha:.4g}, {self.alpha_reason}")
+        if self.rank_before is not None:
+            looked = (
+                "follows what the reranker chose"
+                if self.rerank_score is None
+                else f"reranked ({self.rerank_score:.4g})"
+            )
+            said.append(f"{looked}, before #{self.rank_before} with {self.score_before:.4g}")
         return "".join(f"; {part}" for part in [*tags, *said])
 
 
@@ -110,13 +123,14 @@ class Hit:
     id: str
     text: str
     score: float
-    """The final score, on the scale of the fusion strategy."""
+    """The final score, on the scale of the fusion strategy; after a reranker the same as the relevance."""
     relevance: float
     """From 0 to 1, in the order of the scores. With `auto`, 0 is what unrelated questions get here, from 0.5
     on an answer is likely, and the text itself has about 1; with other fusions, the share of their best score."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     explanation: Explanation | None = None
     """Why the hit is here, with `explain=True`."""
+    title: str | None = None
 
     def as_metadata(self, result: SearchResult) -> dict[str, Any]:
         """What a search found out about the hit, as JSON has it, to be shown beside the hit's own metadata.

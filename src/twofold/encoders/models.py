@@ -58,7 +58,7 @@ def resolve_dense(model: Any) -> DenseEncoder:
     if isinstance(model, str):
         from fastembed import TextEmbedding
 
-        loaded, described = _load_by_name(TextEmbedding, model, "dense")
+        loaded, described = load_by_name(TextEmbedding, model, "dense")
         return from_fastembed(loaded, described["model"], dim=int(described["dim"]), by_name=True)
     for methods in _DENSE_METHODS:
         if _has(model, *methods):
@@ -172,7 +172,7 @@ def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
     if isinstance(model, str):
         from fastembed import SparseTextEmbedding
 
-        loaded, described = _load_by_name(SparseTextEmbedding, model, "sparse")
+        loaded, described = load_by_name(SparseTextEmbedding, model, "sparse")
         return LearnedSparse(loaded, described["model"], needs_idf=bool(described.get("requires_idf")))
     if _has(model, *_SPARSE_METHODS):
         encoder: SparseEncoder = model
@@ -209,13 +209,13 @@ def _from_fastembed_sparse(vector: Any) -> Sparse:
     return Sparse([i for i, _ in pairs], [v for _, v in pairs])
 
 
-def _load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, Any]]:
+def load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, Any]]:
     """A model of fastembed's list and its entry there: from the cache, or else from the hub, if that answers at all."""
     described = next((each for each in family.list_supported_models() if each["model"].lower() == name.lower()), None)
     if described is None:
         raise ConfigError(
             f"{kind} model {name!r} is not one that fastembed knows: fastembed's list_supported_models() has them "
-            f"all, or pass an embedding object of your own as {kind}="
+            f"all, or pass an object of your own as {kind}="
         )
     name = described["model"]  # as the list writes it: the name is recorded and compared
     try:
@@ -231,7 +231,7 @@ def _load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, 
     raise ModelUnavailable(
         f"model {name!r} is not in the local cache and could not be downloaded ({reason}). Connect once and open "
         "it again, or copy fastembed's cache folder (FASTEMBED_CACHE_PATH) from a machine that has it, or leave "
-        "the model out to use the bundled one.",
+        f"the model out{'' if kind == 'rerank' else ' to use the bundled one'}.",
         model=name,
     ) from missing
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from qdrant_client import models
 
 from twofold.config import CollectionSettings
-from twofold.documents import Document, Record, point_id
+from twofold.documents import Document, Record, point_id, titled
 from twofold.encoders.base import Sparse, Vectors
 from twofold.errors import ConfigError, FilterError
 from twofold.filters import Native
@@ -25,6 +25,7 @@ DENSE = "dense"
 SPARSE = "bm25"
 ID_KEY = "id"
 TEXT_KEY = "text"
+TITLE_KEY = "title"
 METADATA_KEY = "metadata"
 RECORD_KEY = "twofold"
 FORMAT = 1
@@ -60,10 +61,16 @@ class Stored:
     id: str
     text: str
     metadata: Mapping[str, Any]
+    title: str | None = None
 
     def as_document(self) -> Document:
         """The document as it was added."""
-        return Document(text=self.text, id=self.id, metadata=self.metadata)
+        return Document(text=self.text, id=self.id, metadata=self.metadata, title=self.title)
+
+    @property
+    def searched_text(self) -> str:
+        """What a search compares with."""
+        return titled(self.title, self.text)
 
 
 class _Unread(Stored):
@@ -80,10 +87,11 @@ class _Unread(Stored):
             self.point = str(self._found.id)
         elif name in Stored.__slots__:
             payload = self._found.payload or {}
-            text, metadata = payload.get(TEXT_KEY), payload.get(METADATA_KEY)
+            text, metadata, title = payload.get(TEXT_KEY), payload.get(METADATA_KEY), payload.get(TITLE_KEY)
             self.id = str(payload[ID_KEY]) if ID_KEY in payload else self.point
             self.text = text if isinstance(text, str) else ""
             self.metadata = metadata if isinstance(metadata, dict) else {}
+            self.title = title if isinstance(title, str) and title else None
         return object.__getattribute__(self, name)
 
 
@@ -106,6 +114,8 @@ def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> Ne
     if sparse is not None and sparse.indices:
         vector[SPARSE] = sparse
     payload = {ID_KEY: record.id, TEXT_KEY: record.text, METADATA_KEY: record.metadata}
+    if record.title:
+        payload[TITLE_KEY] = record.title
     return NewPoint(point_id(record.id), vector, payload)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
+from twofold.encoders.rerankers import resolve_reranker
 from twofold.engine.connection import Connection, connect
 from twofold.errors import InvalidQuery
 from twofold.flow import Closeable, Flow, arun, closed_on_error, run
@@ -67,6 +68,7 @@ class HybridIndex(Closeable):
         sparse: Any = None,
         language: str | None = None,
         config: SearchConfig | None = None,
+        rerank: Any = None,
         settings: CollectionSettings | None = None,
         adopt: bool = False,
         create: bool = True,
@@ -87,6 +89,9 @@ class HybridIndex(Closeable):
             sparse: The model for words: a `BM25` or the name of a fastembed sparse model.
             language: The language of the built-in BM25; "english" for a new collection.
             config: How to search when a call doesn't say otherwise.
+            rerank: Looks at the best hits of every search once more: the name of a fastembed cross-encoder, a
+                LangChain compressor, a LlamaIndex postprocessor, or a function of (query, texts) that gives a score
+                for each text. Goes before that of `config`.
             settings: How a new collection is laid out.
             adopt: Vouch that a collection written by something else fits `dense` and `sparse`, so that
                 documents can be added to it.
@@ -99,8 +104,9 @@ class HybridIndex(Closeable):
                 and `optimize` ("auto", or "manual": only when `optimize()` is called).
         """
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
+        config = _loaded(config or SearchConfig(), rerank)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
-        index = cls(connection, wish, config or SearchConfig(), cache_size)
+        index = cls(connection, wish, config, cache_size)
         if not index._connection.async_only:
             with closed_on_error(index):
                 index._prepare()
@@ -116,6 +122,7 @@ class HybridIndex(Closeable):
         sparse: Any = None,
         language: str | None = None,
         config: SearchConfig | None = None,
+        rerank: Any = None,
         settings: CollectionSettings | None = None,
         adopt: bool = False,
         create: bool = True,
@@ -126,10 +133,11 @@ class HybridIndex(Closeable):
     ) -> HybridIndex:
         """`open` without blocking the event loop."""
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
+        config = await asyncio.to_thread(_loaded, config or SearchConfig(), rerank)
         connection = await asyncio.to_thread(
             connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
         )
-        index = cls(connection, wish, config or SearchConfig(), cache_size)
+        index = cls(connection, wish, config, cache_size)
         with closed_on_error(index):
             await index._aprepare()
         return index
@@ -298,6 +306,8 @@ class HybridIndex(Closeable):
         min_semantic: float | None = None,
         min_lexical: float | None = None,
         vector: Sequence[float] | None = None,
+        rerank: Any = None,
+        rerank_top: int | None = None,
         explain: bool = False,
     ) -> SearchResult:
         """Find documents by meaning and by words.
@@ -314,11 +324,13 @@ class HybridIndex(Closeable):
             min_semantic: The dense leg leaves out candidates below this cosine similarity.
             min_lexical: The lexical leg leaves out candidates below this BM25 score.
             vector: What the dense leg looks for, instead of the query's own vector; made with the model of the index.
+            rerank: Looks at the best hits once more, as for `open`; False leaves out the one of the index.
+            rerank_top: How many of the best it looks at.
             explain: Say for each hit where its score comes from. Changes no ranking, sends no second request.
         """
         checked = check_query(query, self._config, k=k, offset=offset, where=filter, explain=explain, vector=vector,
                               fusion=fusion, alpha=alpha, depth=depth, min_score=min_score, min_semantic=min_semantic,
-                              min_lexical=min_lexical)  # fmt: skip
+                              min_lexical=min_lexical, rerank=rerank, rerank_top=rerank_top)  # fmt: skip
         return self.perform(lambda s: s.search(checked)).result
 
     async def asearch(
@@ -335,12 +347,14 @@ class HybridIndex(Closeable):
         min_semantic: float | None = None,
         min_lexical: float | None = None,
         vector: Sequence[float] | None = None,
+        rerank: Any = None,
+        rerank_top: int | None = None,
         explain: bool = False,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked = check_query(query, self._config, k=k, offset=offset, where=filter, explain=explain, vector=vector,
                               fusion=fusion, alpha=alpha, depth=depth, min_score=min_score, min_semantic=min_semantic,
-                              min_lexical=min_lexical)  # fmt: skip
+                              min_lexical=min_lexical, rerank=rerank, rerank_top=rerank_top)  # fmt: skip
         return (await self.aperform(lambda s: s.search(checked))).result
 
     def search_by_vector(
@@ -392,6 +406,7 @@ class HybridIndex(Closeable):
         alpha: float | None = None,
         depth: int | None = None,
         min_score: float | None = None,
+        rerank: Any = None,
         explain: bool = False,
     ) -> SearchResult:
         """Find documents that fit the query and differ from each other (maximal marginal relevance).
@@ -400,14 +415,16 @@ class HybridIndex(Closeable):
             query: What to look for: a text, found by meaning and words, or a vector.
             diversity: From 0, the ranking of `search`, to 1, as different as possible.
             candidates: How many of the best to choose from.
-            k, filter, fusion, alpha, depth, min_score, explain: As for `search`; fusion and alpha only for a text.
+            k, filter, fusion, alpha, depth, min_score, rerank, explain: As for `search`; fusion, alpha and rerank only
+                for a text.
 
         Returns:
             The hits in the order in which they were chosen; their scores are those of `search`.
         """
         text, vector = (query, None) if isinstance(query, str) else ("", _given(query))
         checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
-                              alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
+                              alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score,
+                              rerank=rerank)  # fmt: skip
         return self.perform(lambda s: search_diverse(s, checked, candidates, diversity))
 
     async def asearch_diverse(
@@ -422,12 +439,14 @@ class HybridIndex(Closeable):
         alpha: float | None = None,
         depth: int | None = None,
         min_score: float | None = None,
+        rerank: Any = None,
         explain: bool = False,
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
         text, vector = (query, None) if isinstance(query, str) else ("", _given(query))
         checked = check_query(text, self._config, k=k, where=filter, explain=explain, vector=vector, fusion=fusion,
-                              alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score)  # fmt: skip
+                              alpha=alpha if vector is None else 1.0, depth=depth, min_score=min_score,
+                              rerank=rerank)  # fmt: skip
         return await self.aperform(lambda s: search_diverse(s, checked, candidates, diversity))
 
     @overload
@@ -522,7 +541,7 @@ class HybridIndex(Closeable):
 
     # --- fitting it to the collection ----------------------------------------------------------
 
-    def tune(self, pairs: Iterable[PairLike], *, progress: writing.ProgressLike = False) -> Tuning:
+    def tune(self, pairs: Iterable[PairLike], *, rerank: Any = None, progress: writing.ProgressLike = False) -> Tuning:
         """Find the fusion that suits this collection from queries whose answers are known, and keep it.
 
         It is judged by cross-validation, and only replaces the default where it is surely better. It is kept in the
@@ -532,17 +551,21 @@ class HybridIndex(Closeable):
         Args:
             pairs: (query, id or ids of the answers), or mappings with `query`, `relevant` and perhaps `filter`.
                 Thirty are a start, a hundred are good. Those with the same query and filter count as one.
+            rerank: A reranker to try on the pairs; the one of the index by default. Whether it pays is told, and
+                nothing is switched on or off.
             progress: True for a progress bar, or a function that gets (done, total).
         """
         known = as_pairs(pairs)
         with writing.reporting(known, progress) as advance:
-            return self.perform(lambda s: tuning.tune(s, self._config, known, advance))
+            return self.perform(lambda s: tuning.tune(s, self._config, known, rerank, advance))
 
-    async def atune(self, pairs: Iterable[PairLike], *, progress: writing.ProgressLike = False) -> Tuning:
+    async def atune(
+        self, pairs: Iterable[PairLike], *, rerank: Any = None, progress: writing.ProgressLike = False
+    ) -> Tuning:
         """`tune` without blocking the event loop."""
         known = as_pairs(pairs)
         with writing.reporting(known, progress) as advance:
-            return await self.aperform(lambda s: tuning.tune(s, self._config, known, advance))
+            return await self.aperform(lambda s: tuning.tune(s, self._config, known, rerank, advance))
 
     def calibrate(self) -> Calibration:
         """See from the collection itself what scores mean in it, whatever its model.
@@ -611,6 +634,11 @@ class HybridIndex(Closeable):
             flow = prepare(self._wish, self._connection.capabilities)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
+
+
+def _loaded(config: SearchConfig, rerank: Any) -> SearchConfig:
+    """The settings with their reranker at hand: one that can't be had is told now, and not by the first search."""
+    return config.model_copy(update={"rerank": resolve_reranker(config.rerank if rerank is None else rerank)})
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:

@@ -18,13 +18,14 @@ from pydantic import ValidationError
 
 from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, blend, check_dense
+from twofold.encoders.rerankers import Reranker, as_reranker
 from twofold.engine.layout import native_part_of
 from twofold.errors import EncoderError, InvalidQuery, TwofoldError
 from twofold.filters import Native, Node, parse, part_of
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.ranking.fusion import LegName, Strategy, resolve, shares
-from twofold.ranking.ranker import Ranker, Reranker
+from twofold.ranking.ranker import Ranker
 from twofold.text import normalise
 
 if TYPE_CHECKING:
@@ -64,13 +65,18 @@ class Query:
     """The part of the collection that ranks as if it were one of its own; None for all of it."""
     words_of: Callable[[Any], str] | None = None
     """The text whose words find a stored document; None for its own text."""
-    reranker: Reranker | None = None
-    """Looks at the best candidates once more, after they have been ranked."""
+    reranker: Reranker | str | None = None
+    """Looks at the best candidates once more, after they have been ranked; a name where it has yet to be loaded."""
+
+    @property
+    def end(self) -> int:
+        """Where the page ends in the ranking."""
+        return self.offset + self.k
 
     @property
     def need(self) -> int:
-        """How many rows of the ranking are needed."""
-        return self.offset + self.k
+        """How many rows of the ranking are needed: up to the end of the page, and all that a reranker looks at."""
+        return self.end if self.reranker is None else max(self.end, self.config.rerank_top)
 
 
 # --- Arguments, checked ---
@@ -97,6 +103,7 @@ def check_query(
     vector: Any = None,
     whole_corpus: bool = False,
     alpha: float | None = None,
+    rerank: Any = None,
     **overrides: Any,
 ) -> Query:
     """Arguments of a search, checked; those that are None keep the configured value.
@@ -111,7 +118,11 @@ def check_query(
     node = as_node(where)
     corpus = None if node is None or whole_corpus else _named_part(node)
     ranker = Ranker(fusion, config.min_score)
-    return Query(text, k, offset, node, ranker, config, explain, vector=vector, idf_corpus=corpus, part=corpus)
+    looks = config.rerank if rerank is None else rerank
+    reranker = as_reranker(looks) if text.strip() else None  # without words there is nothing to compare texts with
+    return Query(
+        text, k, offset, node, ranker, config, explain, vector, idf_corpus=corpus, part=corpus, reranker=reranker
+    )
 
 
 def check_text(query: object) -> str:

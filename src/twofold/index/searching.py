@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twofold.documents import point_id
+from twofold.encoders.rerankers import Reranker, resolve_reranker
 from twofold.engine import calls
 from twofold.engine.layout import ScoredPoint, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
@@ -25,7 +26,7 @@ from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.index.queries import EncodedLeg, Query, QueryEncoder, check_vector
 from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, is_number, join_legs, settle
-from twofold.ranking.ranker import Candidate, EngineFusion, Ranker
+from twofold.ranking.ranker import Candidate, EngineFusion, Ranker, reranked
 from twofold.ranking.tuning import restore
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
 from twofold.text import clean_query, plain_matches, words
@@ -88,13 +89,17 @@ class Searcher:
         text, note = clean_query(query.text, query.config.max_query_chars)
         if (not text and query.vector is None) or query.k == 0:
             return Outcome(SearchResult((), "hybrid", query=query.text))
-        reasons = [note] if note else []
+        reasons, reranker = [note] if note else [], query.reranker
+        if isinstance(reranker, str):
+            reranker = yield Work(lambda: resolve_reranker(query.reranker))
         fusion = self.tuned if self.tuned is not None and query.ranker.fusion == Auto() else query.ranker.fusion
         legs = yield from self.encoder.encode(text, fusion, query, reasons)
         names = list(dict.fromkeys(leg.name for leg in legs))
         mode: Mode = "hybrid" if len(names) == 2 else _MODES[names[0]] if names else "text"
         fitted = fusion if len(names) != 1 else fusion.with_alpha(1.0 if names[0] == "dense" else 0.0)
-        ranker = query.ranker.fitted((yield from self.fit(fitted, legs, query)))
+        ranker, floor = query.ranker.fitted((yield from self.fit(fitted, legs, query))), query.ranker.min_score
+        if reranker is not None and floor is not None:  # which is compared with what the reranker says
+            ranker = replace(ranker, min_score=0.0)
         if query.where is not None:
             yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         candidates, brought = (yield from self._candidates(query, ranker, legs)) if legs else ([], [])
@@ -107,10 +112,11 @@ class Searcher:
         if problems and len(shown) < query.need and legs:  # their places go to those that come next
             candidates, brought = yield from self._candidates(query, ranker, legs, spare=query.config.depth)
             shown, problems = _shown(candidates, ranker, names, query.need)
-        if (reranker := query.reranker) is not None:
-            best = shown
-            shown = yield Work(lambda: list(reranker.rerank(text, best)))
-        page = shown[query.offset : query.need]
+        if reranker is not None and shown:
+            relevances = [_relevance(each, ranker, names) for each in shown]
+            shown = yield from _look_again(reranker, text, query, shown, relevances, reasons)
+            shown = [each for each in shown if floor is None or _relevance(each, ranker, names) >= floor]
+        page = shown[query.offset : query.end]
         reasons.extend(self.ready.notes)
         for reason in reasons:
             self._log_once(reason)
@@ -263,7 +269,7 @@ class Searcher:
 
     def _matched_words(self, query: Query, page: Sequence[Candidate], mode: Mode) -> Flow[list[tuple[str, ...]]]:
         """For each hit the words of the query that it contains."""
-        texts = [query.words_of(each.row) if query.words_of else each.row.text for each in page]
+        texts = [query.words_of(each.row) if query.words_of else each.row.searched_text for each in page]
         text = f"{query.text} {query.hint}" if query.hint else query.text
         if mode == "text":
             return plain_matches(text, texts)
@@ -329,21 +335,49 @@ def _shown(
     return shown, tuple(problems)
 
 
+def _look_again(
+    reranker: Reranker,
+    text: str,
+    query: Query,
+    shown: list[Candidate],
+    relevances: Sequence[float],
+    reasons: list[str],
+) -> Flow[list[Candidate]]:
+    """What a reranker makes of the best; if it fails, what there was before it."""
+    documents = [each.row.as_document() for each in shown[: query.config.rerank_top]]
+    try:
+        order = yield from reranker.rerank(text, documents, query.config.rerank_timeout)
+    except Exception as error:  # whatever a model raises, there is a ranking
+        reasons.append(f"the reranker failed, so the ranking before it stands: {type(error).__name__}: {error}")
+        return shown
+    return reranked(shown, relevances, order)
+
+
+def _relevance(candidate: Candidate, ranker: Ranker, legs: Sequence[LegName]) -> float:
+    """From 0 to 1; without legs, the words were matched in the text, and the score is a share of them."""
+    if candidate.look is not None or not legs:
+        return min(max(candidate.score, 0.0), 1.0)
+    return ranker.fusion.relevance(candidate.score, legs)
+
+
 def _hits(
     page: Sequence[Candidate], ranker: Ranker, legs: list[LegName], mode: Mode, matched: list[tuple[str, ...]] | None
 ) -> tuple[Hit, ...]:
     """One page of a ranking; explained if the matched words of each candidate are given."""
     hits = []
-    for place, (row, score, *_) in enumerate(page):
+    for place, candidate in enumerate(page):
+        row, score = candidate.row, candidate.score
         why: Explanation | None = None
         if matched is not None and mode == "text":
             why = Explanation(
                 "text", None, None, 0.0, None, None, 0.0, matched[place], score, alpha=ranker.fusion.alpha
             )
         elif matched is not None:
-            why = ranker.explain(page[place], matched[place])
-        relevance = min(max(score, 0.0), 1.0) if mode == "text" else ranker.fusion.relevance(score, legs)
-        hits.append(Hit(row.id, row.text, score, relevance, row.metadata, why))
+            why = ranker.explain(candidate, matched[place])
+        if why is not None and candidate.look is not None:
+            why = replace(why, **candidate.look._asdict())
+        relevance = _relevance(candidate, ranker, legs)
+        hits.append(Hit(row.id, row.text, score, relevance, row.metadata, why, row.title))
     return tuple(hits)
 
 

@@ -17,7 +17,7 @@ from twofold.index.searching import Searcher
 from twofold.index.writing import Advance
 from twofold.ranking.calibration import Calibration
 from twofold.ranking.fusion import Auto, Leg
-from twofold.ranking.tuning import JudgedQuery, Pair, Tuning, choose, describe
+from twofold.ranking.tuning import NDCG_DEPTH, JudgedQuery, Pair, RerankTrial, Tuning, choose, describe, try_reranker
 from twofold.text import clean_query
 
 _BATCH_SIZE = 32
@@ -25,7 +25,7 @@ _BOTH_LEGS = 0.5
 """An alpha that asks both legs, whatever is tuned already: a leg of no weight would not be asked."""
 
 
-def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advance) -> Flow[Tuning]:
+def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any, progress: Advance) -> Flow[Tuning]:
     """Find the fusion that answers the pairs best, and keep it if it is surely better than the default."""
     if config.fusion != Auto():  # it goes before what is tuned, which nobody would notice
         raise ConfigError(
@@ -45,7 +45,22 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], progress: Advan
     found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from _keep(searcher, tuned=kept)
-    return found
+    tried = (config.rerank if rerank is None else rerank) or None
+    return found if tried is None else replace(found, rerank=(yield from _try_reranker(searcher, config, pairs, tried)))
+
+
+def _try_reranker(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any) -> Flow[RerankTrial]:
+    """What searches find with and without it."""
+    rankings, failed = [], 0
+    for pair in pairs:
+        yield Renew()
+        found = []
+        for looks in (False, rerank):
+            query = check_query(pair.query, config, k=NDCG_DEPTH, where=pair.filter, explain=True, rerank=looks)
+            found.append((yield from searcher.search(query)).result)
+        failed += any(hit.explanation is not None and hit.explanation.rank_before is None for hit in found[1])
+        rankings.append((pair, found[0].ids, found[1].ids))
+    return try_reranker(rankings, failed)
 
 
 def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id
+from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id, titled
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
 from twofold.engine.layout import METADATA_KEY, from_point, metadata_key, to_point
@@ -136,13 +136,14 @@ def _given_vector(ready: Ready, vector: Any, position: int) -> Vectors | None:
 def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:
     """One batch: all of it is encoded before any of it is sent. Of several with one id the last counts."""
     records = list({record.id: (record, vector) for record, vector in batch}.values())
-    texts = [record.text for record, _ in records if record.text.strip()]
-    to_embed = [record.text for record, vector in records if vector is None and record.text.strip()]
+    searched = [titled(record.title, record.text) for record, _ in records]
+    texts = [text for text in searched if text.strip()]
+    to_embed = [text for (_, vector), text in zip(records, searched, strict=True) if vector is None and text.strip()]
     dense: Iterator[Vectors] = iter((yield from encode_dense(ready, to_embed)))
     sparse: Iterator[Sparse] = iter((yield from encode_sparse(ready, texts)))
     points = []
-    for record, vector in records:
-        says_something = bool(record.text.strip())
+    for (record, vector), text in zip(records, searched, strict=True):
+        says_something = bool(text.strip())
         if vector is None and says_something:
             vector = next(dense, None)
         points.append(to_point(record, vector, next(sparse, None) if says_something else None))

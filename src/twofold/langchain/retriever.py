@@ -20,7 +20,7 @@ from twofold.ranking.fusion import Strategy, resolve
 
 MemorySource: TypeAlias = Memory | neutral.LazyMemory | Callable[[], Memory]
 """A memory, one that is opened at first use, or a function that says at each use whose memory it is now."""
-_SETTINGS = ("k", "filter", "alpha", "fusion", "min_score", "explain")
+_SETTINGS = ("k", "filter", "alpha", "fusion", "min_score", "rerank", "rerank_top", "explain")
 
 
 class HybridRetriever(BaseRetriever):
@@ -44,6 +44,10 @@ class HybridRetriever(BaseRetriever):
     """The fusion strategy, by name or from `Fusion`."""
     min_score: float | None = None
     """Leave out documents of less relevance, from 0 to 1."""
+    rerank: Any = None
+    """Looks at the best documents once more: a LangChain compressor, or whatever else `HybridIndex.open` takes."""
+    rerank_top: int | None = Field(default=None, ge=1)
+    """How many of the best it looks at."""
     explain: bool = True
     """Add `score`, `explanation` and, for a memory, `memory` to the metadata; False leaves it as it was stored."""
     search_kwargs: dict[str, Any] = Field(default_factory=dict)

@@ -42,6 +42,8 @@ class HybridRetriever(BaseRetriever):
         alpha: float | None = None,
         fusion: FusionLike | None = None,
         min_score: float | None = None,
+        rerank: Any = None,
+        rerank_top: int | None = None,
         explain: bool = True,
         search_kwargs: Mapping[str, Any] | None = None,
         callback_manager: CallbackManager | None = None,
@@ -57,6 +59,9 @@ class HybridRetriever(BaseRetriever):
             alpha: From 0, words only, to 1, meaning only.
             fusion: The fusion strategy, by name or from `Fusion`.
             min_score: Leave out what has less relevance, from 0 to 1.
+            rerank: Looks at the best nodes once more: a LlamaIndex postprocessor, or whatever else `HybridIndex.open`
+                takes.
+            rerank_top: How many of the best it looks at.
             explain: Say for each node where its score comes from.
             search_kwargs: Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since` ….
             callback_manager: As for any retriever.
@@ -72,6 +77,7 @@ class HybridRetriever(BaseRetriever):
             raise ConfigError("give either index= or memory=: a retriever looks in one place")
         self.similarity_top_k = similarity_top_k
         given = {"filter": to_filter(filters), "alpha": alpha, "fusion": fusion, "min_score": min_score}
+        given |= {"rerank": rerank, "rerank_top": rerank_top}
         self._arguments = {**given, "explain": explain, **(search_kwargs or {})}
         self._explain = explain
         super().__init__(callback_manager=callback_manager, **kwargs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from twofold.config import CollectionSettings
+from twofold.encoders.rerankers import as_reranker
 from twofold.errors import ConfigError
 from twofold.memory.items import INDEXES, check_trust, field_path
 from twofold.ranking.fusion import Strategy, resolve
@@ -82,6 +83,12 @@ class MemoryConfig(BaseModel):
     """Count recalls, and note when the last one was."""
     near_duplicate: float | None = Field(default=0.9, ge=0, le=1)
     """From which cosine on `remember` names memories that say nearly the same; None never looks."""
+    rerank: Annotated[Any, AfterValidator(as_reranker)] = None
+    """Looks at the best memories once more, as `rerank` of `SearchConfig`: after the gate and all signals."""
+    rerank_top: int = Field(default=30, ge=1, le=1000)
+    """How many of the best the reranker looks at."""
+    rerank_timeout: float = Field(default=30.0, gt=0)
+    """Seconds that a reranker may take, after which the ranking before it stands."""
     text_fallback: bool = True
     """When nothing matches, look for the query as a part of the texts. That reads all of the user's memories."""
 
@@ -100,12 +107,13 @@ _PRESETS = {"memories": {}, "knowledge": {"recency_decay": 0.0, "popularity": 0.
 
 
 def settle(
-    kind: str, config: MemoryConfig | None, settings: CollectionSettings | None
+    kind: str, config: MemoryConfig | None, settings: CollectionSettings | None, rerank: Any = None
 ) -> tuple[MemoryConfig, CollectionSettings]:
     """The settings (from code, else the environment, else the preset), and the layout with the fields' indexes."""
     if kind not in list(_PRESETS):  # whatever was given, also what can't be looked up
         raise ConfigError(f"kind must be one of {', '.join(_PRESETS)}, got {kind!r}")
     own, environment = {} if config is None else _given(config), from_environment(os.environ)
+    own = own if rerank is None else {**own, "rerank": rerank}
     settled = MemoryConfig(**{**_PRESETS[kind], **environment, **own})
     if "alpha" in environment and "alpha" not in own:
         settled._alpha_from = "the environment"

@@ -71,6 +71,7 @@ class Memory(Closeable):
         language: str | None = None,
         config: MemoryConfig | None = None,
         settings: CollectionSettings | None = None,
+        rerank: Any = None,
         **options: Any,
     ) -> Memory:
         """Open a user's memories, and create the collection if it isn't there.
@@ -87,11 +88,19 @@ class Memory(Closeable):
             language: The language of the built-in BM25.
             config: How to recall when a call doesn't say otherwise.
             settings: How a new collection is laid out.
+            rerank: Looks at the best memories of every recall once more, as for `HybridIndex.open`.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings)
+        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings, rerank)
         index = HybridIndex.open(
-            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
+            location,
+            collection or kind,
+            dense=dense,
+            sparse=sparse,
+            language=language,
+            settings=settings,
+            rerank=config.rerank,
+            **options,
         )
         if not index.awaited_only:
             with closed_on_error(index):
@@ -113,12 +122,20 @@ class Memory(Closeable):
         language: str | None = None,
         config: MemoryConfig | None = None,
         settings: CollectionSettings | None = None,
+        rerank: Any = None,
         **options: Any,
     ) -> Memory:
         """`open` without blocking the event loop."""
-        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings)
+        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings, rerank)
         index = await HybridIndex.aopen(
-            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
+            location,
+            collection or kind,
+            dense=dense,
+            sparse=sparse,
+            language=language,
+            settings=settings,
+            rerank=config.rerank,
+            **options,
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
@@ -374,6 +391,8 @@ class Memory(Closeable):
         until: Any = None,
         min_trust: str | None = None,
         signals: bool = True,
+        rerank: Any = None,
+        rerank_top: int | None = None,
         touch: bool | None = None,
         explain: bool = False,
     ) -> MemoryResult:
@@ -397,6 +416,9 @@ class Memory(Closeable):
             until: Only memories created at this moment or earlier; a day counts to its end.
             min_trust: The least trust a memory may have: "web", "tool", "agent", "user" or "system".
             signals: False ranks by meaning and words alone.
+            rerank: Looks at the best once more, after the gate and all signals, as for `HybridIndex.open`; False leaves
+                out the configured one.
+            rerank_top: How many of the best it looks at.
             touch: Count this recall; as configured if not given.
             explain: Say for each hit where its score comes from.
         """
@@ -421,6 +443,8 @@ class Memory(Closeable):
         until: Any = None,
         min_trust: str | None = None,
         signals: bool = True,
+        rerank: Any = None,
+        rerank_top: int | None = None,
         touch: bool | None = None,
         explain: bool = False,
     ) -> MemoryResult:

@@ -61,6 +61,8 @@ class Recall:
     min_trust: str | None = None
     explain: bool = False
     signals: bool = True
+    rerank: Any = None
+    rerank_top: int | None = None
     learned: bool = True
     touch: bool | None = False
     """Count the recall for what it found; None as configured."""
@@ -101,6 +103,8 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
         fusion=request.fusion,
         depth=request.depth,
         min_score=request.min_score,
+        rerank=request.rerank,
+        rerank_top=request.rerank_top,
     )
     query = replace(
         query,
@@ -362,7 +366,7 @@ def _search_as_substring(
         return nothing
     rows.sort(key=lambda stored: str(stored.metadata.get("updated", "")), reverse=True)
     damages = {stored.id: screen(stored) for stored in rows}
-    fit = [stored for stored in rows if damages[stored.id] is None][query.offset : query.need]
+    fit = [stored for stored in rows if damages[stored.id] is None][query.offset : query.end]
     why = Explanation("text", None, None, 0.0, None, None, 0.0, (), 1.0) if query.explain else None
     reason = "no word matched, so the query was looked for as a part of the texts"
     return replace(
@@ -382,7 +386,7 @@ def _memories(
     for hit in result.hits:
         memory = screen.items[hit.id]
         why = replace(hit.explanation, alpha_reason=alpha.reason) if explain and hit.explanation else None
-        hits.append(MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory))
+        hits.append(MemoryHit(hit.id, hit.text, hit.score, hit.relevance, memory.metadata, why, memory=memory))
     return MemoryResult(
         **{**vars(result), "hits": tuple(hits)},
         alpha=alpha.value,

@@ -293,6 +293,9 @@ class MemoryStore:
             min_score=None if config.min_score == "auto" else config.min_score,
             text_fallback=config.text_fallback,
             auto_index=False,
+            rerank=config.rerank,
+            rerank_top=config.rerank_top,
+            rerank_timeout=config.rerank_timeout,
         )
 
     def knowledge(self, collection: str, config: MemoryConfig, settings: CollectionSettings) -> MemoryStore:

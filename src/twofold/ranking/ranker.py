@@ -7,15 +7,17 @@ Where to change what:
 - the default rule of fusion: `ranking.fusion.Auto`. A rule that looks at both lists before it weighs them overrides
   `rank`, and gives None for `native`, or the formula that says the same.
 - the scale of `Hit.relevance`, from 0 to 1: `ranking.fusion.Scale`, and how it is measured `ranking.calibration`.
-- another order of the best candidates: a `Reranker`, the stage after this one.
+- what is made of a reranker's answer, the stage after this one: `reranked`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from twofold.ranking.expressions import EngineFusion as EngineFusion
 from twofold.ranking.fusion import Leg, LegName, Strategy, settle
@@ -29,6 +31,14 @@ class Place(NamedTuple):
     rank: int
 
 
+class SecondLook(NamedTuple):
+    """What a reranker made of a candidate, as `Explanation` has it."""
+
+    rerank_score: float | None
+    rank_before: int
+    score_before: float
+
+
 class Candidate(NamedTuple):
     """A document that was found, its final score and, where known, how that came about."""
 
@@ -40,13 +50,8 @@ class Candidate(NamedTuple):
     places: Mapping[LegName, Place] = MappingProxyType({})
     parts: Mapping[str, float] = MappingProxyType({})
     """What each leg adds to the score."""
-
-
-class Reranker(Protocol):
-    """The stage after ranking: looks at the best candidates once more, together with the query's text."""
-
-    def rerank(self, query: str, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """The candidates in another order, perhaps with other scores; it may leave some out."""
+    look: SecondLook | None = None
+    """Where it stood before a reranker, if there was one: then the score is the relevance."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,36 @@ class Ranker:
             final_score=candidate.score,
             alpha=self.fusion.alpha,
         )
+
+
+def reranked(
+    candidates: Sequence[Candidate], relevances: Sequence[float], order: Sequence[tuple[int, float | None]]
+) -> list[Candidate]:
+    """Candidates, given with their relevances, in the order of a reranker: their places and what it scored each.
+
+    Scores from 0 to 1 are the relevance as they are; others count as the logits that cross-encoders give. An order
+    without scores says nothing about relevance: the first gets the greatest there was, and so on. Those that the
+    reranker left out or didn't see follow as they stood, none with more relevance than what comes before.
+    """
+    scores = [score for _, score in order if score is not None]
+    if len(scores) < len(order) or any(before < after for before, after in pairwise(scores)):
+        shares = sorted(relevances, reverse=True)
+    else:
+        shares = scores if all(0 <= score <= 1 for score in scores) else [_logistic(score) for score in scores]
+    scored = dict(order)
+    rest = (place for place in range(len(candidates)) if place not in scored)
+    found: list[Candidate] = []
+    least = math.inf
+    for number, place in enumerate((*scored, *rest)):
+        candidate = candidates[place]
+        least = min(least, shares[number] if number < len(order) else relevances[place])
+        look = SecondLook(scored.get(place), place + 1, candidate.score)
+        found.append(candidate._replace(score=least, tie=least, look=look))
+    return found
+
+
+def _logistic(score: float) -> float:
+    return 1 / (1 + math.exp(-score)) if score > 0 else 1 - 1 / (1 + math.exp(score))
 
 
 def places_of(legs: Sequence[Leg], only: Container[str]) -> dict[str, dict[LegName, Place]]:

@@ -85,7 +85,7 @@ def _pair(given: PairLike, place: int) -> Pair:
 # --- Which fusion answers the pairs best, and how sure that is ---
 
 Scores = npt.NDArray[np.float64]
-_NDCG_DEPTH = 10
+NDCG_DEPTH = 10
 _FOLDS = 5
 _ALPHAS = tuple(round(0.05 * step, 2) for step in range(21))
 _OTHERS = (Dbsf(), Weighted(), Rrf(k=10), Rrf())
@@ -107,6 +107,32 @@ class JudgedQuery:
 
 
 @dataclass(frozen=True)
+class RerankTrial:
+    """What a reranker brings on the pairs."""
+
+    before: float
+    """nDCG@10 without it."""
+    after: float
+    """nDCG@10 with it."""
+    sure: float
+    """How likely it is, from 0 to 1, that it is no worse than without."""
+    pairs: int
+    failed: int = 0
+    """In how many searches it failed, so that the ranking before it counted."""
+
+    @property
+    def pays(self) -> bool:
+        """It is surely better: not by the chance of these pairs."""
+        return self.pairs >= _PAIRS_NEEDED and self.after > self.before and self.sure >= _LEAST_CONFIDENCE
+
+    def __str__(self) -> str:
+        few = f"too few pairs to judge by: give {_PAIRS_NEEDED} or more"
+        verdict = few if self.pairs < _PAIRS_NEEDED else "it pays" if self.pays else "not surely better"
+        failed = f", failed on {self.failed}" if self.failed else ""
+        return f"the reranker: nDCG@10 {self.before:.3f} → {self.after:.3f}, {self.sure:.0%} sure{failed}; {verdict}"
+
+
+@dataclass(frozen=True)
 class Tuning:
     """What tuning came to."""
 
@@ -125,7 +151,13 @@ class Tuning:
     unknown: int = 0
     """How many of the expected ids are not in the collection: no setting finds them."""
 
+    rerank: RerankTrial | None = None
+    """What a reranker brings with the fusion that was chosen; None if there is none."""
+
     def __str__(self) -> str:
+        return f"{self._fusion()}{f'. And {self.rerank}' if self.rerank else ''}"
+
+    def _fusion(self) -> str:
         found = f"nDCG@10 {self.before:.3f}{f' → {self.after:.3f}' if self.changed else ''} on {self.pairs} pair"
         found += "" if self.pairs == 1 else "s"
         if self.unknown:
@@ -158,8 +190,7 @@ def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
     if len(queries) < _PAIRS_NEEDED:
         return stays
     gains = _held_out(table, handicaps) - table[0]
-    picks = np.random.default_rng(0).integers(0, len(gains), (_BOOTSTRAP_SAMPLES, len(gains)))
-    sure = float((gains[picks].mean(axis=1) >= 0).mean())  # of resampled sets of queries, those without a loss
+    sure = _sure(gains)
     best = tried[_best(table, handicaps)]
     if sure < _LEAST_CONFIDENCE or float(gains.mean()) <= 0 or best == default:
         return stays
@@ -167,6 +198,12 @@ def choose(queries: Sequence[JudgedQuery], default: Strategy) -> Tuning:
         trust = len(queries) / (len(queries) + _PAIRS_NEEDED)
         best = best.with_alpha(round(default.alpha + trust * (best.alpha - default.alpha), 3))
     return Tuning(best, True, before, before + float(gains.mean()), sure, len(queries))
+
+
+def _sure(gains: Scores) -> float:
+    """Of resampled sets of queries, the share without a loss."""
+    picks = np.random.default_rng(0).integers(0, len(gains), (_BOOTSTRAP_SAMPLES, len(gains)))
+    return float((gains[picks].mean(axis=1) >= 0).mean())
 
 
 def _best(table: Scores, handicaps: Scores) -> int:
@@ -188,7 +225,20 @@ def _ndcg(fusion: Strategy, query: JudgedQuery) -> float:
     """nDCG@10 with every relevant document worth the same."""
     if isinstance(fusion, Auto):
         fusion = replace(query.fitted, weights=fusion.weights)
-    ranked = fusion.fuse(query.legs)[:_NDCG_DEPTH]
-    gained = sum(1 / math.log2(place + 2) for place, hit in enumerate(ranked) if hit.id in query.relevant)
-    best = sum(1 / math.log2(place + 2) for place in range(min(_NDCG_DEPTH, len(query.relevant))))
+    return _ndcg_of([hit.id for hit in fusion.fuse(query.legs)], query.relevant)
+
+
+def _ndcg_of(ids: Sequence[str], relevant: frozenset[str]) -> float:
+    gained = sum(1 / math.log2(place + 2) for place, each in enumerate(ids[:NDCG_DEPTH]) if each in relevant)
+    best = sum(1 / math.log2(place + 2) for place in range(min(NDCG_DEPTH, len(relevant))))
     return gained / best
+
+
+# --- Whether a reranker pays ---
+
+
+def try_reranker(rankings: Sequence[tuple[Pair, Sequence[str], Sequence[str]]], failed: int) -> RerankTrial:
+    """What the ids found for pairs, without and with a reranker, say about it."""
+    before = np.array([_ndcg_of(ids, pair.relevant) for pair, ids, _ in rankings])
+    after = np.array([_ndcg_of(ids, pair.relevant) for pair, _, ids in rankings])
+    return RerankTrial(float(before.mean()), float(after.mean()), _sure(after - before), len(rankings), failed)
