@@ -48,6 +48,27 @@ def test_markdown_is_cut_into_paragraphs_that_keep_headings_and_code_together(in
     assert second is not None
     assert second.text == "```\none\n\ntwo\n```"
     assert second.metadata["line"] == 5
+    assert second.title == "Tunnels"
+
+
+def test_headings_and_a_field_become_titles(index: Path, notes: Path) -> None:
+    (notes / "a.md").write_text(
+        "# Guide\n\nWelcome.\n\n## Ports ##\n2333.\n\nSome more.\n\n# Cake\n\nEggs.\n\nFlour.\n"
+    )
+    (notes / "b.jsonl").write_text('{"text": "2333", "id": "b", "title": "Port", "year": 2014}\n')
+    (notes / "c.csv").write_text("text,id,heading\nfour,c,Eggs\n")
+    add(index, notes / "a.md", notes / "b.jsonl")
+    add(index, notes / "c.csv", "--title-field", "heading")
+    parts = [stored(index, f"{notes / 'a.md'}#{part}") for part in range(1, 6)]
+    assert [(each.text, each.title) for each in parts if each] == [
+        ("# Guide\nWelcome.", None),
+        ("## Ports ##\n2333.", "Guide"),
+        ("Some more.", "Guide > Ports"),
+        ("# Cake\nEggs.", None),
+        ("Flour.", "Cake"),
+    ]
+    assert stored(index, "b") == Document("2333", "b", {"year": 2014}, "Port")
+    assert stored(index, "c") == Document("four", "c", {}, "Eggs")
 
 
 @pytest.mark.parametrize(("split", "number"), [("paragraph", 2), ("line", 3), ("file", 1)])

@@ -175,3 +175,25 @@ def test_a_hit_as_metadata(index: Face) -> None:
     bare = index.search("cats", k=1)
     assert is_explanation(bare[0].as_metadata(bare)["explanation"])
     assert not is_explanation({"why": 1})
+
+
+def test_a_title_counts_for_meaning_and_words_and_comes_back(open_index: Callable[..., Face]) -> None:
+    face = open_index()
+    plain, titled = Document("It is 2333.", "p", {"title": "mine"}), Document("It is 2333.", "t", {}, "Rathole port")
+    face.add([plain, {"text": "Cake needs four eggs", "id": "c", "title": "  "}, titled])
+    found = face.search("rathole port", explain=True)
+    assert (found[0].id, found[0].title, found[0].text) == ("t", "Rathole port", "It is 2333.")
+    why = found[0].explanation
+    assert why is not None
+    assert why.matched_words == ("rathole", "port")
+    assert (why.semantic_rank, why.lexical_rank) == (1, 1)
+    assert face.get(["t", "p", "c"]) == [titled, plain, Document("Cake needs four eggs", "c")]
+    face.add([Document("It is 2333.", "t", {}, "Frp port")])
+    assert face.get("t").title == "Frp port"
+    assert face.search("rathole port", explain=True, alpha=0.0, min_lexical=0.01).ids == ["t"]
+    face.add([Document("", "only", {}, "Nothing but zebras")])
+    assert face.search("zebras").ids[0] == "only"
+    same, other = face.add([Document("x", title="one"), Document("x", title="two")])
+    assert same != other, "another title is another document"
+    with pytest.raises(InvalidDocument, match="title must be a string, got int"):
+        face.add([Document("x", title=3)])  # type: ignore[arg-type]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.documents import Document as Found
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -265,3 +266,44 @@ async def test_in_a_chain_and_as_a_tool(index: HybridIndex) -> None:
     tool = create_retriever_tool(retriever, "docs", "Finds documents.", response_format="content_and_artifact")
     message = await tool.ainvoke({"name": "docs", "args": {"query": "rathole"}, "id": "1", "type": "tool_call"})
     assert message.artifact[0].id == "doc 4"
+
+
+class Longest(BaseDocumentCompressor):
+    """Prefers long texts, keeps three, and gives copies with a score, as those of hosted rerankers do."""
+
+    broken: bool = False
+
+    def compress_documents(self, documents: Sequence[Found], query: str, callbacks: Any = None) -> list[Found]:
+        if self.broken:
+            raise ConnectionError(f"no answer to {query}")
+        best = sorted(documents, key=lambda each: -len(each.page_content))[:3]
+        scores = [len(each.page_content) / 100 for each in best]
+        return [
+            Found(page_content=each.page_content, metadata={**each.metadata, "relevance_score": score})
+            for each, score in zip(best, scores, strict=True)
+        ]
+
+
+async def test_a_compressor_looks_at_the_best_once_more(index: HybridIndex, memory: Memory) -> None:
+    for place in ({"index": index}, {"memory": memory}):
+        usual = await both(HybridRetriever(k=12, **place), "which port")
+        documents = await both(HybridRetriever(k=12, rerank=Longest(), **place), "which port")
+        longest = sorted(usual, key=lambda each: -len(each.page_content))[:3]
+        assert [each.id for each in documents[:3]] == [each.id for each in longest]
+        rest = [each.id for each in usual if each not in longest]
+        assert [each.id for each in documents[3:]] == rest, "what it leaves out follows, and nothing is lost"
+        why = documents[0].metadata["explanation"]
+        assert why["rerank_score"] == documents[0].metadata["score"] == len(longest[0].page_content) / 100
+        assert why["rank_before"] == 1 + [each.id for each in usual].index(longest[0].id)
+        assert {*documents[0].metadata} == {*usual[0].metadata}, "the compressor leaves no trace"
+        failed = await both(HybridRetriever(k=12, rerank=Longest(broken=True), **place), "which port")
+        assert found(failed) == found(usual)
+        assert "ConnectionError: no answer to which port" in failed[0].metadata["explanation"]["degraded"]
+
+
+async def test_the_store_takes_a_reranker_too(index: HybridIndex) -> None:
+    store = HybridVectorStore(index)
+    (best,) = store.similarity_search("which port", 1, rerank=Longest())
+    assert best.page_content == max((each.text for each in DOCUMENTS), key=len)
+    ((_, score),) = await store.asimilarity_search_with_score("which port", 1, rerank=Longest())
+    assert score == len(best.page_content) / 100

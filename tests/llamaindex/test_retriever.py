@@ -9,9 +9,12 @@ import pytest
 from llama_index.core import get_response_synthesizer
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, TextNode
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import VectorStoreQuery
+from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 
 from tests.llamaindex.corpus import NOTES, QUERIES
 from twofold import ConfigError, FilterError, HybridIndex, Memory, MemoryConfig
@@ -187,3 +190,51 @@ def test_in_a_query_engine(index: HybridIndex) -> None:
     assert response.source_nodes[0].node_id == "tunnel"
     assert NOTES["tunnel"] in str(response)  # the mock repeats its prompt
     assert "semantic_score" not in str(response)
+
+
+class Longest(BaseNodePostprocessor):
+    """Prefers long texts: by scores, or by order alone."""
+
+    scored: bool = True
+    broken: bool = False
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if self.broken:
+            raise ConnectionError(f"no answer to {query_bundle}")
+        for each in nodes:
+            each.score = len(each.node.get_content(MetadataMode.EMBED)) / 100 if self.scored else None
+        return sorted(nodes, key=lambda each: -len(each.node.get_content()))
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+async def test_a_postprocessor_looks_at_the_best_once_more(index: HybridIndex, memory: Memory, awaited: bool) -> None:
+    async def ask(place: dict[str, Any], **options: Any) -> list[NodeWithScore]:
+        retriever = HybridRetriever(**place, similarity_top_k=5, **options)
+        return await retriever.aretrieve("rathole port") if awaited else retriever.retrieve("rathole port")
+
+    for place in ({"index": index}, {"memory": memory}):
+        usual = await ask(place)
+        for scored in (True, False):
+            nodes = await ask(place, rerank=Longest(scored=scored), rerank_top=5)
+            ids = [each.node_id for each in usual]
+            assert {each.node_id for each in nodes} == {*ids}
+            lengths = [len(each.text) for each in nodes]
+            assert lengths == sorted(lengths, reverse=True)
+            why = nodes[0].metadata["explanation"]
+            assert why["rank_before"] == 1 + ids.index(nodes[0].node_id)
+            assert why["rerank_score"] == (lengths[0] / 100 if scored else None)
+            scores = [each.score or 0.0 for each in nodes]
+            assert scores == sorted(scores, reverse=True)
+        failed = await ask(place, rerank=Longest(broken=True))
+        assert [(each.node_id, each.score) for each in failed] == [(each.node_id, each.score) for each in usual]
+        assert "the reranker failed" in failed[0].metadata["explanation"]["degraded"]
+
+
+def test_the_store_of_an_index_can_have_a_postprocessor() -> None:
+    with HybridVectorStore(":memory:", embed_model=HashEmbedding(), rerank=Longest()) as store:
+        store.add([TextNode(id_=name, text=text) for name, text in NOTES.items()])
+        found = store.query(VectorStoreQuery(query_str="rathole port", similarity_top_k=1, mode=Mode.HYBRID))
+        assert found.nodes is not None
+        assert found.nodes[0].get_content() == max(NOTES.values(), key=len)

@@ -90,14 +90,6 @@ class Backwards(Ranker):
         return candidates[:-1]
 
 
-class Shortest:
-    """Reranks by the length of the text."""
-
-    def rerank(self, query: str, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        assert query == "port"
-        return sorted(candidates, key=lambda each: len(each.row.text))
-
-
 @pytest.fixture
 def index() -> Any:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
@@ -122,9 +114,3 @@ def test_a_search_takes_ranking_screening_and_explaining_from_its_ranker(index: 
     assert len(found) == 2
     assert index.search("port", k=1, fusion="weighted").ids[0] not in found.ids, "the best is not admitted"
     assert {hit.explanation.fusion for hit in found} == {"weighted"}
-
-
-def test_a_reranker_has_the_last_word_about_the_order(index: HybridIndex) -> None:
-    found = search(index, reranker=Shortest())
-    assert [len(hit.text) for hit in found] == sorted(len(hit.text) for hit in found)
-    assert sorted(found.ids) == sorted(search(index).ids)

@@ -68,6 +68,9 @@ def search(
     alpha: Annotated[float | None, typer.Option(help="From 0, words only, to 1, meaning only.")] = None,
     fusion: Annotated[str | None, typer.Option(help="auto, rrf, dbsf, weighted or average.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out hits of less relevance, from 0 to 1.")] = None,
+    rerank: Annotated[
+        str | None, typer.Option(help="Look at the best once more: a cross-encoder, by fastembed name.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show both legs' scores and ranks.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,6 +86,7 @@ def search(
                 alpha=alpha,
                 fusion=fusion,
                 min_score=min_score,
+                rerank=rerank,
                 explain=True,  # changes no ranking, costs no request, and tells which words to emphasise
             )
         empty = not result and index.count() == 0

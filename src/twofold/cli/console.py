@@ -165,7 +165,8 @@ def show_hits(result: SearchResult, *, offset: int, explain: bool) -> None:
     for rank, hit in enumerate(result, offset + 1):
         why = hit.explanation
         drawn = bar(hit.relevance, _BAR_WIDTH, "cyan", ascii_only=console.options.ascii_only)
-        lines = [snippet(hit.text, why.matched_words if why else (), size), _origin(hit)]
+        lines = [Text(printable(hit.title), "bold")] if hit.title else []
+        lines += [snippet(hit.text, why.matched_words if why else (), size), _origin(hit)]
         lines += _legs(why) if explain and why else ()
         table.add_row(str(rank), Text.assemble(drawn, f" {hit.relevance:.2f}"), Group(*lines))
         table.add_row()
@@ -190,15 +191,19 @@ def _value(value: Any) -> str:
 
 def _legs(why: Explanation) -> Iterator[Text]:
     """One line for each leg: rank, raw score, what it adds, the words."""
+    total = why.final_score if why.score_before is None else why.score_before
     for leg in why.legs:
         name = (f"{leg.name:<8}", LEG_STYLES[leg.name])
         if leg.score is None:
             yield Text.assemble(name, ("not found by this leg", "dim"))
             continue
         place = f"#{leg.rank}" if leg.rank is not None else ""
-        line = f"{place:<4} {leg.measure:<6} {leg.score:6.3f}  adds {leg.part:.4f} of {why.final_score:.4f}"
+        line = f"{place:<4} {leg.measure:<6} {leg.score:6.3f}  adds {leg.part:.4f} of {total:.4f}"
         words = ", ".join(map(printable, why.matched_words)) if leg.name == "words" else ""
         yield Text.assemble(name, line, (f"  {words}" if words else "", "dim"))
+    if why.rank_before is not None:
+        given = "" if why.rerank_score is None else f"{why.rerank_score:.3f}, "
+        yield Text(f"reranked {given}before #{why.rank_before}")
 
 
 def result_as_json(result: SearchResult, offset: int = 0, *, explain: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".txt", ".md", ".jsonl", ".csv")
 _MAX_CELL_LETTERS = 2**31 - 1
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t#]*(?:\n|$)")
 Line: TypeAlias = tuple[int, str]
 """The number of the (first) line, and the text."""
 PlacedDocument: TypeAlias = tuple[Document, str]
@@ -57,6 +59,7 @@ def add(
     ] = None,
     text_field: Annotated[str, typer.Option(help="Field or column with the text.")] = "text",
     id_field: Annotated[str, typer.Option(help="Field or column with the id, if there is one.")] = "id",
+    title_field: Annotated[str, typer.Option(help="Field or column with the title, if there is one.")] = "title",
     language: Annotated[
         str | None, typer.Option(help="Language of the words. Default: the collection's, or english.")
     ] = None,
@@ -65,10 +68,11 @@ def add(
     """Store files, folders or lines. Adding them again replaces them.
 
     Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata.
+    The headings above a paragraph of Markdown are its title.
     Adding a text file again also removes the parts that it no longer has.
     """
     target = replace(target, language=language)
-    found = _find(sources, _Source("stdin", None, split, text_field, id_field), skip=target.folder)
+    found = _find(sources, _Source("stdin", None, split, text_field, id_field, title_field), skip=target.folder)
     # Read twice, to check and to store: all is right before the first write, and no file has to fit into memory.
     counts = {source: sum(1 for _ in _checked(source)) for source in found}
     documents = (document for source in found for document in _checked(source))
@@ -134,6 +138,7 @@ class _Source:
     split: Split | None
     text_field: str
     id_field: str
+    title_field: str
     data: bytes = b""
 
     @property
@@ -206,9 +211,11 @@ def _read_text(source: _Source) -> Iterator[PlacedDocument]:
     if split is not Split.line:
         pieces = _paragraphs(lines) if split is Split.paragraph else [list(lines)]
     texts = ((piece[0][0], "".join(line for _, line in piece).strip()) for piece in pieces if piece)
+    headings: list[str] = []
     for part, (line, text) in enumerate(filter(itemgetter(1), texts), 1):
         root = source.root
-        document = Document(text, f"{root}#{part}", {"source": root, "part": part, "line": line})
+        title = _under(headings, text) if source.kind == ".md" and split is Split.paragraph else None
+        document = Document(text, f"{root}#{part}", {"source": root, "part": part, "line": line}, title)
         yield document if root else Document(text), f"{source.name}:{line}"
 
 
@@ -225,6 +232,17 @@ def _paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:
             yield held
             held = []
     yield held
+
+
+def _under(headings: list[str], text: str) -> str | None:
+    """The headings above a paragraph as one title; those that it begins with are in the text, and hold from then on."""
+    above = list(headings)
+    while heading := _HEADING.match(text):
+        level = len(heading[1])
+        above = above[: level - 1]
+        headings[level - 1 :] = [*[""] * (level - 1 - len(headings)), heading[2]]
+        text = text[heading.end() :].lstrip()
+    return " > ".join(filter(None, above)) or None
 
 
 # Records with fields: JSON lines and CSV
@@ -289,7 +307,7 @@ def _column_types(source: _Source) -> dict[str, Callable[[str], Any]]:
             if cell and str not in types[name]:
                 types[name].add(_type_of(cell))
     widest = {name: next(kind for kind in (str, float, int) if kind in kinds) for name, kinds in types.items() if kinds}
-    return {**widest, source.text_field: str, source.id_field: str}
+    return {**widest, source.text_field: str, source.id_field: str, source.title_field: str}
 
 
 def _type_of(cell: str) -> type:
@@ -302,9 +320,10 @@ def _type_of(cell: str) -> type:
 
 def _from_row(source: _Source, row: Mapping[str, Any], place: str) -> Document:
     _check_text_field(source, row, place, "field")
-    rest = {name: value for name, value in row.items() if name not in (source.text_field, source.id_field)}
+    named = (source.text_field, source.id_field, source.title_field)
+    rest = {name: value for name, value in row.items() if name not in named}
     nested = rest.pop("metadata", None)
     if nested is not None:
         rest = {**nested, **rest} if isinstance(nested, Mapping) else {**rest, "metadata": nested}
-    identity = row.get(source.id_field)
-    return Document(row[source.text_field], None if identity is None else str(identity), rest)
+    identity, title = (None if row.get(name) is None else str(row[name]) for name in named[1:])
+    return Document(row[source.text_field], identity, rest, title)
