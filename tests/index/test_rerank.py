@@ -7,14 +7,17 @@ import math
 import random
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastembed.rerank.cross_encoder import TextCrossEncoder
 
 from tests.encoders.test_hub import no_hub as no_hub
+from tests.encoders.tiny_cross_encoder import NAME, put_into_cache
 from tests.faces import Face
 from twofold import ConfigError, Document, HybridIndex, InvalidQuery, Memory, ModelUnavailable, SearchConfig
-from twofold.encoders.rerankers import Reranker
+from twofold.encoders.rerankers import Reranker, _by_name
 from twofold.memory import MemoryConfig
 from twofold.ranking.ranker import Candidate, reranked
 from twofold.testing import HashEmbedding, fake_memory
@@ -150,25 +153,29 @@ def test_diverse_hits_are_chosen_by_what_the_reranker_says(index: HybridIndex) -
 
 
 def test_a_model_by_name_that_cannot_be_had_says_what_to_do(no_hub: str, index: HybridIndex) -> None:
-    name = "Xenova/ms-marco-MiniLM-L-6-v2"
-    for use in (lambda: index.search(QUESTION, rerank=name), lambda: HybridIndex.open(":memory:", rerank=name)):
+    for use in (lambda: index.search(QUESTION, rerank=NAME), lambda: HybridIndex.open(":memory:", rerank=NAME)):
         with pytest.raises(ModelUnavailable, match=r"(?s)ms-marco.*FASTEMBED_CACHE_PATH.*leave the model out\."):
             use()
     with pytest.raises(ConfigError, match=r"rerank model 'nobody/knows' is not one that fastembed knows"):
         index.search(QUESTION, rerank="nobody/knows")
 
 
-class Encoder:
-    """Stands for a fastembed `TextCrossEncoder`, which gives scores one by one."""
+def test_a_cross_encoder_by_name_is_read_from_the_cache(no_hub: str, index: HybridIndex, tmp_path: Path) -> None:
+    put_into_cache(tmp_path)
+    _by_name.cache_clear()
+    index.add([Document("The tunnel has a port: yes", "yes"), Document("yes, yes", "twice", title="The port")])
+    found = index.search(QUESTION, 3, rerank=NAME.lower(), rerank_top=100, explain=True)
+    assert found.degraded is None
+    assert [hit.explanation.rerank_score for hit in found if hit.explanation] == pytest.approx([9.0, 3.0, -3.0])
+    assert found.ids[:2] == ["twice", "yes"]
+    assert [hit.relevance for hit in found] == pytest.approx([1 / (1 + math.exp(-logit)) for logit in (9, 3, -3)])
+    assert asyncio.run(index.asearch(QUESTION, 3, rerank=NAME, rerank_top=100)).ids == found.ids
+    model = TextCrossEncoder(NAME, local_files_only=True)
+    assert index.search(QUESTION, 3, rerank=model, rerank_top=100).ids == found.ids
+    _by_name.cache_clear()
 
-    def rerank(self, query: str, documents: Sequence[str]) -> Any:
-        yield from knows(query, documents)
 
-    def rerank_pairs(self, pairs: Any) -> Any: ...
-
-
-def test_a_cross_encoder_sees_titles(index: HybridIndex) -> None:
-    assert set(index.search(QUESTION, 2, rerank=Encoder(), rerank_top=60).ids) == ANSWERS
+def test_a_reranker_sees_titles(index: HybridIndex) -> None:
     seen: list[str] = []
     index.add([Document("nine", "t", title="The port of the tunnel")])
     index.search(QUESTION, rerank=lambda _, texts: [seen.append(text) or 0.0 for text in texts], rerank_top=60)  # type: ignore[func-returns-value]
