@@ -107,12 +107,8 @@ class Explanation:
         if self.alpha is not None and self.alpha_reason:
             said.append(f"alpha {self.alpha:.4g}, {self.alpha_reason}")
         if self.rank_before is not None:
-            looked = (
-                "follows what the reranker chose"
-                if self.rerank_score is None
-                else f"reranked ({self.rerank_score:.4g})"
-            )
-            said.append(f"{looked}, before #{self.rank_before} with {self.score_before:.4g}")
+            looked = "not scored" if self.rerank_score is None else f"scored {self.rerank_score:.4g}"
+            said.append(f"{looked} by the reranker, before it #{self.rank_before} with {self.score_before:.4g}")
         return "".join(f"; {part}" for part in [*tags, *said])
 
 

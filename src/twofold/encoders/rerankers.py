@@ -146,7 +146,9 @@ def _from_compressor(model: Any) -> Reranker:
     return Reranker(
         lambda query, documents: model.compress_documents(pages(documents), query),
         read,
-        lambda query, documents: model.acompress_documents(pages(documents), query),
+        (lambda query, documents: model.acompress_documents(pages(documents), query))
+        if hasattr(model, "acompress_documents")
+        else None,
     )
 
 
@@ -174,7 +176,9 @@ def _from_postprocessor(model: Any) -> Reranker:
     return Reranker(
         lambda query, documents: model.postprocess_nodes(nodes(documents), query_str=query),
         read,
-        lambda query, documents: model.apostprocess_nodes(nodes(documents), query_str=query),
+        (lambda query, documents: model.apostprocess_nodes(nodes(documents), query_str=query))
+        if hasattr(model, "apostprocess_nodes")
+        else None,
     )
 
 
