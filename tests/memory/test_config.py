@@ -43,6 +43,9 @@ from twofold.testing import HashEmbedding
         ("touch", "0", False),
         ("near_duplicate", "0.95", 0.95),
         ("text_fallback", "no", False),
+        ("rerank", "Xenova/ms-marco-MiniLM-L-6-v2", "Xenova/ms-marco-MiniLM-L-6-v2"),
+        ("rerank_top", "12", 12),
+        ("rerank_timeout", "2.5", 2.5),
     ],
 )
 def test_every_setting_can_be_made_in_the_environment(field: str, written: str, meant: Any) -> None:

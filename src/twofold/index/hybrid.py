@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
-from twofold.encoders.rerankers import resolve_reranker
 from twofold.engine.connection import Connection, connect
 from twofold.errors import InvalidQuery
 from twofold.flow import Closeable, Flow, arun, closed_on_error, run
 from twofold.index import tuning, writing
 from twofold.index.opening import Wish, prepare
-from twofold.index.queries import FilterLike, check_query
+from twofold.index.queries import FilterLike, check_query, with_reranker
 from twofold.index.searching import Searcher, search_diverse
 from twofold.ranking.calibration import Calibration
 from twofold.ranking.fusion import FusionLike
@@ -104,7 +103,7 @@ class HybridIndex(Closeable):
                 and `optimize` ("auto", or "manual": only when `optimize()` is called).
         """
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
-        config = _loaded(config or SearchConfig(), rerank)
+        config = with_reranker(config or SearchConfig(), rerank)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config, cache_size)
         if not index._connection.async_only:
@@ -133,7 +132,7 @@ class HybridIndex(Closeable):
     ) -> HybridIndex:
         """`open` without blocking the event loop."""
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
-        config = await asyncio.to_thread(_loaded, config or SearchConfig(), rerank)
+        config = await asyncio.to_thread(with_reranker, config or SearchConfig(), rerank)
         connection = await asyncio.to_thread(
             connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
         )
@@ -634,11 +633,6 @@ class HybridIndex(Closeable):
             flow = prepare(self._wish, self._connection.capabilities)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
-
-
-def _loaded(config: SearchConfig, rerank: Any) -> SearchConfig:
-    """The settings with their reranker at hand: one that can't be had is told now, and not by the first search."""
-    return config.model_copy(update={"rerank": resolve_reranker(config.rerank if rerank is None else rerank)})
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, blend, check_dense
-from twofold.encoders.rerankers import Reranker, as_reranker
+from twofold.encoders.rerankers import Reranker, as_reranker, resolve_reranker
 from twofold.engine.layout import native_part_of
 from twofold.errors import EncoderError, InvalidQuery, TwofoldError
 from twofold.filters import Native, Node, parse, part_of
@@ -123,6 +123,11 @@ def check_query(
     return Query(
         text, k, offset, node, ranker, config, explain, vector, idf_corpus=corpus, part=corpus, reranker=reranker
     )
+
+
+def with_reranker(config: SearchConfig, rerank: Any) -> SearchConfig:
+    """The settings with their reranker at hand: one that can't be had is told now, and not by the first search."""
+    return config.model_copy(update={"rerank": resolve_reranker(config.rerank if rerank is None else rerank)})
 
 
 def check_text(query: object) -> str:

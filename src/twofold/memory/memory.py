@@ -92,15 +92,9 @@ class Memory(Closeable):
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
         scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings, rerank)
+        options |= {"rerank": config.rerank}
         index = HybridIndex.open(
-            location,
-            collection or kind,
-            dense=dense,
-            sparse=sparse,
-            language=language,
-            settings=settings,
-            rerank=config.rerank,
-            **options,
+            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         if not index.awaited_only:
             with closed_on_error(index):
@@ -127,15 +121,9 @@ class Memory(Closeable):
     ) -> Memory:
         """`open` without blocking the event loop."""
         scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings, rerank)
+        options |= {"rerank": config.rerank}
         index = await HybridIndex.aopen(
-            location,
-            collection or kind,
-            dense=dense,
-            sparse=sparse,
-            language=language,
-            settings=settings,
-            rerank=config.rerank,
-            **options,
+            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
