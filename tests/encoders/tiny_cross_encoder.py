@@ -27,6 +27,7 @@ def put_into_cache(cache: Path) -> None:
     for file in _TOKENIZER.glob("*.json"):
         shutil.copy(file, snapshot)
     word = Tokenizer.from_file(str(_TOKENIZER / "tokenizer.json")).token_to_id("yes")
+    assert word is not None
     (snapshot / "onnx" / "model.onnx").write_bytes(_model(word))
 
 
