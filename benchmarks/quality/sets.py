@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from twofold import Document
 from twofold.eval import Dataset, load
 
 DATA_VARIABLE = "TWOFOLD_EVAL_DATA"
@@ -32,6 +33,8 @@ class Known:
     """Questions search only documents with the same value in this field."""
     apart: tuple[str, Any] | None = None
     """Questions with this metadata are another kind: reported by themselves, outside the mean."""
+    parts: bool = False
+    """Its documents are parts of something, and their ids say of what, and where: "monday:12"."""
     published: dict[str, float] | None = None
     """nDCG@10 from the literature, for the systems that it names."""
 
@@ -62,9 +65,12 @@ _LANGUAGES = {
 }
 _MORE: dict[str, dict[str, Any]] = {
     "ikat-ptkb": {"same": "sample"},
-    "locomo-dev": {"same": "sample", "apart": ("category", 5)},
-    "beam100k": {"same": "sample"},
-    "qmsum-val": {"same": "sample"},
+    "locomo-dev": {"same": "sample", "apart": ("category", 5), "parts": True},
+    "beam100k": {"same": "sample", "parts": True},
+    "qmsum-val": {"same": "sample", "parts": True},
+    "chunking-eval": {"parts": True},
+    "legal-contractnli": {"parts": True},
+    "legal-contractnli-titled": {"parts": True},
     # Of the 300 test claims; these are the training claims over the same abstracts.
     "scifact-train": {"published": {"dense": 0.645, "qdrant-bm25": 0.687}},
 }
@@ -112,3 +118,13 @@ def find(folder: Path, names: list[str] | None) -> list[Path]:
 
 def read(path: Path) -> Dataset:
     return load(path, same=known(path.name).same)
+
+
+def as_parts(data: Dataset) -> list[Document]:
+    """The documents of a set, each with its place, where the set has neighbours."""
+    return [_part(each) for each in data.documents] if known(data.name).parts else list(data.documents)
+
+
+def _part(document: Document) -> Document:
+    part_of, _, place = str(document.id).rpartition(":")
+    return replace(document, part_of=part_of, position=int(place.lstrip("p")))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.quality import peers
+from benchmarks.quality import peers, sets
 from benchmarks.quality.vectors import Material
-from twofold import HybridIndex
+from twofold import Document, HybridIndex
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,18 @@ def _untold(material: Material) -> AbstractContextManager[HybridIndex]:
     return index(material, None)
 
 
+def _in_context(material: Material) -> AbstractContextManager[HybridIndex]:
+    """Documents of a set that has neighbours lend each other context."""
+    return index(material, material.language, sets.as_parts(material.data))
+
+
 @contextmanager
-def index(material: Material, language: str | None) -> Iterator[HybridIndex]:
+def index(
+    material: Material, language: str | None, documents: Sequence[Document] | None = None
+) -> Iterator[HybridIndex]:
     """An index with the model's vectors already computed."""
     with HybridIndex.open(":memory:", dense=material.encoder(), language=language) as opened:
-        opened.add(material.data.documents)
+        opened.add(material.data.documents if documents is None else documents)
         yield opened
 
 
@@ -50,6 +57,9 @@ SYSTEMS = (
     System("rrf", _twofold, {"fusion": "rrf"}),
     System("dbsf", _twofold, {"fusion": "dbsf"}),
     System("untold", _untold),
+    System("dense+neighbours", _in_context, {"alpha": 1.0}),
+    System("words+neighbours", _in_context, {"alpha": 0.0}),
+    System("auto+neighbours", _in_context),
     System(AUTO, _twofold),
 )
 USUAL = ("dense", "words", "qdrant-bm25", *PEERS, AUTO)

@@ -22,7 +22,8 @@ MAX_INT = 2**63
 """Whole numbers from -MAX_INT to below MAX_INT can be stored, and compared."""
 MAX_DEPTH = 32
 """How many levels metadata and filters may be nested."""
-_FIELDS = {"text", "id", "metadata", "title"}
+_MAX_POSITION = 2**53
+_FIELDS = {"text", "id", "metadata", "title", "part_of", "position"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Document:
     Without an id, one is derived from all the rest, so that adding the same document
     again replaces it instead of storing it twice. A document with no text is stored and
     can be fetched and filtered, but no search finds it.
+
+    A part of something (a passage of a page, a line of a meeting) can name it and its place
+    there: then it is found with some context of its neighbours. Both are kept in the metadata
+    as well, where filters and other frameworks find them, and are read from there.
     """
 
     text: str
@@ -39,6 +44,20 @@ class Document:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     title: str | None = None
     """What stands above the text. It counts for meaning and for words as the text does."""
+    part_of: str | None = field(default=None, repr=False)
+    """What it is a part of, by any name that is the same for all its parts."""
+    position: int | None = field(default=None, repr=False)
+    """Its place there: parts with numbers that follow each other are neighbours."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.metadata, Mapping):  # which is said when it is to be stored
+            return
+        if self.part_of is not None or self.position is not None:
+            place = {"part_of": self.part_of, "position": self.position}
+            object.__setattr__(self, "metadata", {**self.metadata, **place})
+        elif found := place_in(self.metadata):
+            object.__setattr__(self, "part_of", found[0])
+            object.__setattr__(self, "position", found[1])
 
     @property
     def searched_text(self) -> str:
@@ -49,6 +68,18 @@ class Document:
 def titled(title: str | None, text: str) -> str:
     """A text below its title."""
     return f"{title}\n{text}" if title else text
+
+
+PLACE = ("part_of", "position")
+"""The metadata fields of parts."""
+
+
+def place_in(metadata: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Of what a document with this metadata is a part, and where in it; None if it is none."""
+    part_of, position = metadata.get("part_of"), metadata.get("position")
+    if isinstance(part_of, str) and part_of and type(position) is int and 0 <= position <= _MAX_POSITION:
+        return part_of, position
+    return None
 
 
 DocumentLike: TypeAlias = Document | str | Mapping[str, Any]
@@ -99,7 +130,7 @@ def pair_up(
     for position, item in enumerate(items):
         document = _as_document(item, position)
         for name in given:
-            if getattr(document, name):
+            if set(document.metadata) - set(PLACE) if name == "metadata" else document.id:
                 raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
         joined.append(replace(document, **{name: column[position] for name, column in given.items()}))
     return joined
@@ -119,7 +150,8 @@ def _as_document(item: DocumentLike, position: int) -> Document:
     if isinstance(item, Mapping):
         if "text" not in item or set(item) - _FIELDS:
             raise InvalidDocument(
-                f"a mapping needs 'text' and may have 'id', 'title' and 'metadata', got {sorted(map(str, item))}: "
+                "a mapping needs 'text' and may have 'id', 'metadata', 'title', 'part_of' and 'position', got "
+                f"{sorted(map(str, item))}: "
                 "put other fields under 'metadata'",
                 position=position,
             )
@@ -132,6 +164,12 @@ def _record(document: Document, position: int) -> Record:
     if not isinstance(document.metadata, Mapping):
         raise InvalidDocument(f"metadata must be a mapping, got {type(document.metadata).__name__}", position=position)
     metadata = _jsonable(document.metadata, "metadata", position, 0)
+    if (document.part_of is not None or document.position is not None) and place_in(metadata) is None:
+        raise InvalidDocument(
+            "a part has both part_of, a name, and position, a whole number from 0, got "
+            f"{document.part_of!r} and {document.position!r}: leave both out or give both",
+            position=position,
+        )
     title = None if document.title is None else _check_string(document.title, "title", position).strip() or None
     if document.id is None:
         content = json.dumps([text, metadata, *([title] if title else [])], sort_keys=True, ensure_ascii=True)

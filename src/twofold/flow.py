@@ -14,8 +14,11 @@ from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from threading import Thread
+from functools import partial
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from twofold.errors import EngineUnavailable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -162,6 +165,36 @@ def _in_own_thread(call: Callable[[], Any]) -> Future[Any]:
 
     Thread(target=work, name="twofold-work", daemon=True).start()
     return answer
+
+
+LOCK_TIMEOUT_SECONDS = 30.0
+_LOCK_POLL_SECONDS = 0.002
+
+
+def exclusively(lock: Lock, flow: Flow[T], what: str) -> Flow[T]:
+    """Run a flow while nobody else of this process holds the lock; `what` names what it changes."""
+    acquired = yield Work(partial(lock.acquire, timeout=LOCK_TIMEOUT_SECONDS), partial(_acquire, lock))
+    if not acquired:
+        raise EngineUnavailable(
+            f"another change of {what} has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing was written. Try "
+            "again, and see whether the engine answers",
+            operation="wait",
+            location="this process",
+        )
+    try:
+        return (yield from flow)
+    finally:  # also when the flow is dropped half way
+        lock.release()
+
+
+async def _acquire(lock: Lock) -> bool:
+    """Polls, because a thread that waits for a lock can't be called off when the task is."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+    while not lock.acquire(blocking=False):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_LOCK_POLL_SECONDS)
+    return True
 
 
 class Closeable:

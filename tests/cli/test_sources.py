@@ -44,7 +44,8 @@ def test_markdown_is_cut_into_paragraphs_that_keep_headings_and_code_together(in
     assert "stored 3 documents from 1 source" in answer.out
     assert f'twofold search "your words" --location {index}' in answer.out.replace("'", "")
     first, second = stored(index, f"{file}#1"), stored(index, f"{file}#2")
-    assert first == Document("# Tunnels\nPort 2333.", f"{file}#1", {"source": str(file), "part": 1, "line": 1})
+    metadata = {"source": str(file), "line": 1}
+    assert first == Document("# Tunnels\nPort 2333.", f"{file}#1", metadata, part_of=str(file), position=1)
     assert second is not None
     assert second.text == "```\none\n\ntwo\n```"
     assert second.metadata["line"] == 5

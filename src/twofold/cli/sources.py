@@ -67,7 +67,8 @@ def add(
 ) -> None:
     """Store files, folders or lines. Adding them again replaces them.
 
-    Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata.
+    Everything is read and checked before anything is stored. Of .jsonl and .csv, all other fields become metadata;
+    with part_of and position a row is found with some context of its neighbours, as the parts of a text file are.
     The headings above a paragraph of Markdown are its title.
     Adding a text file again also removes the parts that it no longer has.
     """
@@ -215,7 +216,7 @@ def _read_text(source: _Source) -> Iterator[PlacedDocument]:
     for part, (line, text) in enumerate(filter(itemgetter(1), texts), 1):
         root = source.root
         title = _under(headings, text) if source.kind == ".md" and split is Split.paragraph else None
-        document = Document(text, f"{root}#{part}", {"source": root, "part": part, "line": line}, title)
+        document = Document(text, f"{root}#{part}", {"source": root, "line": line}, title, root, part)
         yield document if root else Document(text), f"{source.name}:{line}"
 
 

@@ -27,6 +27,8 @@ ID_KEY = "id"
 TEXT_KEY = "text"
 TITLE_KEY = "title"
 METADATA_KEY = "metadata"
+GIVEN_KEY = "given_vector"
+"""Set on a part whose dense vector came with it and can't be made again."""
 RECORD_KEY = "twofold"
 FORMAT = 1
 
@@ -106,16 +108,18 @@ class NewPoint(NamedTuple):
     payload: dict[str, Any]
 
 
-def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None) -> NewPoint:
+def to_point(record: Record, dense: Vectors | None, sparse: Sparse | None, *, given: bool = False) -> NewPoint:
     """A record and its vectors as a point; a leg without a vector can't find the point."""
     vector: dict[str, Vectors | Sparse] = {}
     if dense is not None:
         vector[DENSE] = dense
     if sparse is not None and sparse.indices:
         vector[SPARSE] = sparse
-    payload = {ID_KEY: record.id, TEXT_KEY: record.text, METADATA_KEY: record.metadata}
+    payload: dict[str, Any] = {ID_KEY: record.id, TEXT_KEY: record.text, METADATA_KEY: record.metadata}
     if record.title:
         payload[TITLE_KEY] = record.title
+    if given:
+        payload[GIVEN_KEY] = True
     return NewPoint(point_id(record.id), vector, payload)
 
 

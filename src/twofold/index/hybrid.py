@@ -622,7 +622,7 @@ class HybridIndex(Closeable):
         with self._opening:
             self._connection.check_open()
             if self._searcher is None:
-                flow = prepare(self._wish, self._connection.capabilities)
+                flow = prepare(self._wish, self._connection.capabilities, self.store)
                 self._searcher = Searcher(run(flow, self._connection), self._cache_size)
             return self._searcher
 
@@ -630,7 +630,7 @@ class HybridIndex(Closeable):
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
         self._connection.check_open()
         if self._searcher is None:
-            flow = prepare(self._wish, self._connection.capabilities)
+            flow = prepare(self._wish, self._connection.capabilities, self.store)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
 

@@ -9,7 +9,9 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
@@ -121,6 +123,8 @@ class Ready:
     engine: Capabilities
     indexes: PayloadIndexes
     sampler: Sampler
+    parts_lock: Lock
+    """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
     no_dense: str | None
     """Why the dense leg can't be used, None if it can."""
     no_lexical: str | None
@@ -132,8 +136,12 @@ class Ready:
     """Why documents can't be added, None if they can."""
 
 
-def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
-    """Everything between a location and the first search."""
+_parts_locks: WeakKeyDictionary[object, dict[str, Lock]] = WeakKeyDictionary()
+_parts_locks_guard = Lock()
+
+
+def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
+    """Everything between a location and the first search; `store` is what all indexes at one place have in common."""
     version = (yield from _check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
         if not wish.create:
@@ -143,7 +151,9 @@ def prepare(wish: Wish, engine: Capabilities) -> Flow[Ready]:
         yield from _create(wish, engine)
     schema = yield from calls.describe(wish.collection)
     encoders: _Encoders = yield Work(lambda: _encoders(wish, schema.record))
-    ready = _check(wish.collection, schema, engine, *encoders)
+    with _parts_locks_guard:
+        lock = _parts_locks.setdefault(store, {}).setdefault(wish.collection, Lock())
+    ready = _check(wish.collection, schema, engine, lock, *encoders)
     if version is not None and version < _CORPUS_IDF:
         ready = replace(ready, corpus_idf=False)
     if schema.record is not None:
@@ -259,7 +269,13 @@ def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
 
 
 def _check(
-    collection: str, schema: Schema, engine: Capabilities, dense: DenseEncoder, dim: int, sparse: SparseEncoder
+    collection: str,
+    schema: Schema,
+    engine: Capabilities,
+    parts_lock: Lock,
+    dense: DenseEncoder,
+    dim: int,
+    sparse: SparseEncoder,
 ) -> Ready:
     if schema.dense_dim is None and not schema.sparse:
         raise CollectionMismatch(
@@ -291,6 +307,7 @@ def _check(
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
         sampler=Sampler(),
+        parts_lock=parts_lock,
         corpus_idf=schema.idf and engine.corpus_idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",

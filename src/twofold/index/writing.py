@@ -6,16 +6,29 @@ id and by filter, and what the collection is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from twofold.documents import Document, DocumentLike, Record, check, pair_up, point_id, titled
+import numpy as np
+
+from twofold.documents import (
+    PLACE,
+    Document,
+    DocumentLike,
+    Record,
+    check,
+    pair_up,
+    place_in,
+    point_id,
+    titled,
+)
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import METADATA_KEY, from_point, metadata_key, to_point
+from twofold.engine.layout import DENSE, GIVEN_KEY, METADATA_KEY, Point, from_point, metadata_key, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -25,8 +38,9 @@ from twofold.errors import (
     InvalidQuery,
     PartialAdd,
 )
-from twofold.filters import HasPoint, Native, Node, Not, matches_all
-from twofold.flow import Flow, Renew, Work
+from twofold.filters import All, AnyOf, Either, Equals, HasPoint, Native, Node, Not, Present, matches_all
+from twofold.flow import Flow, Renew, Work, exclusively
+from twofold.index.neighbours import Encoded, Place, Positions, rewrite, rewritten
 from twofold.index.opening import Ready
 from twofold.index.queries import FilterLike, as_node, check_vector, encoding
 from twofold.results import IndexInfo
@@ -135,20 +149,96 @@ def _given_vector(ready: Ready, vector: Any, position: int) -> Vectors | None:
 
 def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:
     """One batch: all of it is encoded before any of it is sent. Of several with one id the last counts."""
-    records = list({record.id: (record, vector) for record, vector in batch}.values())
+    records = {record.id: (record, vector) for record, vector in batch}
+    encoded = yield from _encode(ready, list(records.values()))
+    points = [each.place.point for each in encoded]
+    if any(each.place.in_something for each in encoded) or (yield from _standing(ready, points)):
+        yield from exclusively(ready.parts_lock, _write_parts(ready, encoded, points), "the parts of documents")
+    else:
+        yield from _put(ready, encoded)
+
+
+def _write_parts(ready: Ready, encoded: Sequence[Encoded[Record]], points: Sequence[str]) -> Flow[None]:
+    """A batch with parts in it, or in place of parts: neighbours there, and where they stood before, change too."""
+    yield from ready.indexes.ensure("part_of", "keyword")
+    before = yield from _standing(ready, points)
+    parts = [each for each in encoded if each.place.in_something]
+    touched = [*before, *(each.place for each in parts)]
+    in_context = yield from rewritten(partial(_read_parts, ready), touched, parts, set(points))
+    yield from _put(ready, [*(each for each in encoded if not each.place.in_something), *in_context])
+
+
+def _encode(ready: Ready, records: Sequence[_NewRecord]) -> Flow[list[Encoded[Record]]]:
+    """Records with vectors of their own. One without text gets none, except the one that came with it."""
     searched = [titled(record.title, record.text) for record, _ in records]
     texts = [text for text in searched if text.strip()]
     to_embed = [text for (_, vector), text in zip(records, searched, strict=True) if vector is None and text.strip()]
     dense: Iterator[Vectors] = iter((yield from encode_dense(ready, to_embed)))
     sparse: Iterator[Sparse] = iter((yield from encode_sparse(ready, texts)))
-    points = []
+    encoded = []
     for (record, vector), text in zip(records, searched, strict=True):
         says_something = bool(text.strip())
-        if vector is None and says_something:
-            vector = next(dense, None)
-        points.append(to_point(record, vector, next(sparse, None) if says_something else None))
-    yield from calls.upsert(ready.collection, points)
-    ready.sampler.changed(len(records))
+        meaning = next(dense, None) if vector is None and says_something else vector
+        words = next(sparse, None) if says_something else None
+        place = _place(point_id(record.id), record.metadata)
+        encoded.append(Encoded(record, place, meaning, words, words, given=vector is not None))
+    return encoded
+
+
+def _put(ready: Ready, encoded: Sequence[Encoded[Record]]) -> Flow[None]:
+    if encoded:
+        points = [
+            to_point(each.item, each.dense, each.sparse, given=each.given and each.place.in_something)
+            for each in encoded
+        ]
+        yield from calls.upsert(ready.collection, points)
+        ready.sampler.changed(len(encoded))
+
+
+_PLACE_KEYS = [metadata_key(name) for name in PLACE]
+
+
+def _place(point: str, metadata: Mapping[str, Any]) -> Place:
+    return Place(point, *(place_in(metadata) or ()))
+
+
+def _standing(ready: Ready, which: Sequence[str] | Node) -> Flow[list[Place]]:
+    """Where the parts among some points, or among those that match, stand."""
+    if isinstance(which, Sequence):
+        rows = yield from calls.retrieve(ready.collection, which, only=_PLACE_KEYS)
+    else:
+        rows = yield from _every_row(ready, All((which, Present("part_of"))), only=_PLACE_KEYS)
+    places = (_place(row.point, row.metadata) for row in map(from_point, rows))
+    return [place for place in places if place.in_something]
+
+
+def _read_parts(ready: Ready, wanted: Positions, without: Collection[str]) -> Flow[list[Encoded[Record]]]:
+    """The stored parts at some positions."""
+    windows = [All((Equals("part_of", str(name)), AnyOf("position", tuple(wanted[name])))) for name in wanted]
+    rows = yield from _every_row(ready, Either(tuple(windows)), vectors=(DENSE,))
+    records: list[_NewRecord] = []
+    for row in rows:
+        stored = from_point(row)
+        if stored.point not in without:
+            given = row.vector.get(DENSE) if row.payload.get(GIVEN_KEY) else None
+            vector = None if given is None else np.asarray(given, dtype=np.float32)
+            records.append((Record(stored.id, stored.text, dict(stored.metadata), stored.title), vector))
+    return (yield from _encode(ready, records))
+
+
+def _every_row(
+    ready: Ready, where: Node, *, only: Sequence[str] | None = None, vectors: Sequence[str] = ()
+) -> Flow[list[Point]]:
+    """All points that match, a page at a time."""
+    rows: list[Point] = []
+    offset: Any = None
+    while True:
+        page, offset = yield from calls.scroll(
+            ready.collection, where, limit=_PAGE_SIZE, offset=offset, only=only, vectors=vectors
+        )
+        rows += page
+        if offset is None:
+            return rows
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
@@ -244,6 +334,8 @@ def update_metadata(
 ) -> Flow[None]:
     """Change metadata fields of documents by ids or by filter. No vector is made, so any model's points will do."""
     (record,) = check([Document("", "-", changes)])
+    if moved := sorted({*PLACE} & {*record.metadata}):
+        raise InvalidDocument(f"{' and '.join(moved)} can't be changed alone: add the document again, in its new place")
     which = selected(ids, where, "update_metadata")
     yield from ready.indexes.serve(which, create=False)
     if record.metadata:
@@ -253,8 +345,15 @@ def update_metadata(
 def delete(ready: Ready, which: Node) -> Flow[int]:
     """Delete what was selected, or `EVERYTHING`; gives how many there were."""
     yield from ready.indexes.serve(which, create=False)
+    return (yield from exclusively(ready.parts_lock, _delete(ready, which), "the parts of documents"))
+
+
+def _delete(ready: Ready, which: Node) -> Flow[int]:
+    """What others hold of the parts that go is taken back first: who tries again after a failure gets it all."""
     number = yield from calls.count(ready.collection, which)
     if number:
+        gone = [] if which is EVERYTHING else (yield from _standing(ready, which))
+        yield from rewrite(partial(_read_parts, ready), partial(_put, ready), gone)
         yield from calls.delete(ready.collection, which)
         ready.sampler.changed(number)
     return number

@@ -46,7 +46,7 @@ from twofold.memory.items import (
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
 from twofold.memory.state import View
-from twofold.memory.writing import checked, encode, new_item, places, put, rewrite_neighbours, turns_between
+from twofold.memory.writing import checked, encode, new_item, places, put, put_turns, rewrite_neighbours, turns_at
 from twofold.text import clean_query
 
 logger = logging.getLogger("twofold.memory")
@@ -86,7 +86,8 @@ def around(view: View, identity: str, before: int, after: int) -> Flow[list[Memo
     if item.order is None:
         return [item]
     conversation = replace(view.scope, agent=item.agent, session=item.session)
-    return (yield from turns_between(view, conversation, item.order - before, item.order + after))
+    orders = Between("order", gte=item.order - before, lte=item.order + after)
+    return (yield from turns_at(view, conversation, orders, 2 * (before + after + 1)))
 
 
 # --- `list`: newest first, a page at a time ---
@@ -280,6 +281,6 @@ def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
             by = None if by in successors else by
             fields = {"superseded_by": by, "shelf": view.scope.label("superseded" if by else "memory")}
             yield from calls.set_payload(view.ready.collection, METADATA_KEY, fields, [row.point])
-            if by is None and damage(row) is None:  # a turn that is back lends itself to its neighbours again
-                back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
-                yield from rewrite_neighbours(view, places([back]), [to_item(back)])
+            back = Stored(row.point, row.id, row.text, {**row.metadata, **fields})
+            if places([back]) and damage(row) is None:  # a turn that is back lends itself to its neighbours again
+                yield from put_turns(view, [to_item(back)], gone=successors)

@@ -7,13 +7,11 @@ change a user's memories. `MemoryStore` is an open collection, and `View` is wha
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -23,9 +21,9 @@ from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.engine.requests import VectorQuery
-from twofold.errors import EngineUnavailable, MemoryDamaged, MemoryNotFound
+from twofold.errors import MemoryDamaged, MemoryNotFound
 from twofold.filters import Node
-from twofold.flow import Flow, Work
+from twofold.flow import Flow, Work, exclusively
 from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
@@ -172,8 +170,6 @@ def stemmer(ready: Ready) -> Stemmer:
 
 LOCKS = 64
 MAX_VOCABULARIES = 1000
-LOCK_TIMEOUT_SECONDS = 30.0
-_LOCK_POLL_SECONDS = 0.002
 _ROWS_PER_PAGE = 256
 
 
@@ -192,19 +188,7 @@ class SharedState:
 
     def exclusively(self, user: str, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
-        lock = self.locks[_slot(user)]
-        acquired = yield Work(partial(lock.acquire, timeout=LOCK_TIMEOUT_SECONDS), partial(_acquire, lock))
-        if not acquired:
-            raise EngineUnavailable(
-                f"another change of this user's memories has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing "
-                "was written. Try again, and see whether the engine answers",
-                operation="wait",
-                location="this process",
-            )
-        try:
-            return (yield from flow)
-        finally:  # also when the flow is dropped half way
-            lock.release()
+        return exclusively(self.locks[_slot(user)], flow, "this user's memories")
 
     def vocabulary(self, ready: Ready, key: VocabularyKey) -> Flow[Vocabulary]:
         """What a scope's memories have, read once and kept in step."""
@@ -252,16 +236,6 @@ class SharedState:
 def _slot(user: str) -> int:
     """Which of the locks is this user's; some users share one."""
     return hash(user) % LOCKS
-
-
-async def _acquire(lock: Lock) -> bool:
-    """Polls, because a thread that waits for a lock can't be called off when the task is."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
-    while not lock.acquire(blocking=False):
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(_LOCK_POLL_SECONDS)
-    return True
 
 
 _states: WeakKeyDictionary[object, dict[str, SharedState]] = WeakKeyDictionary()

@@ -1,20 +1,18 @@
 """Storing memories: check what was given, encode it, find what is already there, write.
 
-`remember`, `remember_turns`, `update` and `backfill` come after the steps that they take. Turns of a conversation are
-often short ("yes, the blue one") and say little by themselves, so the stored vectors of each take in a part of the
-turns before and after it: whatever changes a turn also writes its neighbours anew.
+`remember`, `remember_turns`, `update` and `backfill` come after the steps that they take. Turns of a conversation lend
+each other context (`index/neighbours.py`): whatever changes a turn also writes its neighbours anew.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from twofold.documents import check
 from twofold.encoders.base import Sparse, Vectors, blend
@@ -22,8 +20,9 @@ from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key, to_point
 from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, InvalidDocument, InvalidQuery
-from twofold.filters import AnyOf, Between, Either, HasVector, Not, Present
+from twofold.filters import AnyOf, Either, HasVector, Node, Not, Present
 from twofold.flow import Flow, Renew
+from twofold.index.neighbours import REACH, Encoded, Place, Positions, rewrite, rewritten
 from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, reporting
 from twofold.memory.items import (
     FIELDS,
@@ -171,34 +170,23 @@ def _content(content: Any) -> Any:
 # --- Encode ---
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """A memory with its vectors."""
-
-    item: MemoryItem
-    dense: Vectors | None
-    sparse: Sparse | None
-    lent_words: Sparse | None
-    """Those of the text, which a turn lends to others: not the speaker's name, which half of all turns carry."""
-
-    @property
-    def order(self) -> int:
-        """The place of a turn in its conversation."""
-        return self.item.order or 0
-
-
-def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded]]:
+def encode(view: View, items: Sequence[MemoryItem]) -> Flow[list[Encoded[MemoryItem]]]:
     """Vectors for memories: meaning from the text, words from the text and with less weight from its description."""
     if view.ready.read_only:
         raise CollectionMismatch(view.ready.read_only)
     texts = [f"{item.speaker}: {item.text}" if item.speaker else item.text for item in items]
     dense: Sequence[Vectors | None] = (yield from encode_dense(view.ready, texts)) or [None] * len(items)
     words = yield from _encode_words(view, items)
-    return [Encoded(item, meaning, *each) for item, meaning, each in zip(items, dense, words, strict=True)]
+    return [
+        Encoded(item, _place(item), meaning, *each) for item, meaning, each in zip(items, dense, words, strict=True)
+    ]
 
 
 def _encode_words(view: View, items: Sequence[MemoryItem]) -> Flow[list[tuple[Sparse | None, Sparse | None]]]:
-    """The words of memories, and those of their texts alone, in one call of the encoder."""
+    """The words of memories, and those of their texts alone, in one call of the encoder.
+
+    The latter are what a turn lends to others: not the speaker's name, which half of all turns carry.
+    """
     fields = [_weighted_texts(view, item) for item in items]
     vectors = iter((yield from encode_sparse(view.ready, [text for each in fields for text, _ in each])))
     if view.ready.no_lexical:
@@ -245,7 +233,7 @@ def _free_ids(view: View, hashes: Sequence[str]) -> Flow[dict[str, str]]:
     return {each: next(identity for identity in ids if identity not in taken) for each, ids in wanted.items()}
 
 
-def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> Flow[None]:
+def put(view: View, encoded: Sequence[Encoded[MemoryItem]], shelf: Shelf | None = None) -> Flow[None]:
     """Write memories that have their ids; unless told which, on the shelf where they belong."""
     if not encoded:
         return
@@ -259,85 +247,53 @@ def put(view: View, encoded: Sequence[Encoded], shelf: Shelf | None = None) -> F
 
 # --- Turns lend each other context ---
 
-REACH = 2
-"""How many turns before and after it a turn takes something from."""
-# What it takes from the next ones on both sides, and from those beyond. Measured on long two-person conversations,
-# with the settings chosen on four of them and tried on the fifth.
-_MEANING_SHARES = (1 / 3, 1 / 6)
-_WORD_SHARES = (0.2, 0.1)
+
+def _place(item: MemoryItem) -> Place:
+    """Where a turn stands in its conversation; a memory that is none stands by itself."""
+    return Place(item.id) if item.order is None else Place(item.id, _conversation(item), item.order)
 
 
-class TurnPlace(NamedTuple):
-    """Where a turn stands: in which conversation, and where in it."""
-
-    id: str
-    conversation: Scope
-    order: int
+def _conversation(item: MemoryItem) -> Scope:
+    return Scope(item.user, item.agent, item.session)
 
 
-def in_context(turns: Sequence[Encoded]) -> list[Encoded]:
-    """Turns in order, each with a part of its neighbours in its vectors; the place of one that is gone stays empty."""
-    result = []
-    for place, turn in enumerate(turns):
-        around = [*turns[max(place - REACH, 0) : place], *turns[place + 1 : place + 1 + REACH]]
-        apart = [(other, abs(other.order - turn.order)) for other in around]
-        near = [(other, max(away, 1) - 1) for other, away in apart if away <= REACH]
-        dense, sparse = turn.dense, turn.sparse
-        if dense is not None:
-            parts = [_MEANING_SHARES[away] * other.dense for other, away in near if other.dense is not None]
-            total = np.sum([dense, *parts], axis=0)
-            length = float(np.linalg.norm(total))
-            dense = np.asarray(total / length, dtype=np.float32) if length else dense
-        if sparse is not None:
-            lent = [(other.lent_words, _WORD_SHARES[away]) for other, away in near if other.lent_words is not None]
-            sparse = blend([(sparse, 1.0), *lent])
-        result.append(replace(turn, dense=dense, sparse=sparse))
-    return result
-
-
-def places(rows: Iterable[Stored]) -> list[TurnPlace]:
+def places(rows: Iterable[Stored]) -> list[Place]:
     """Where the turns among some rows stand. What else is wrong with a row doesn't matter."""
     standing = []
     for row in rows:
         order, user, agent, session = (row.metadata.get(name) for name in ("order", "user", "agent", "session"))
         if type(order) is int and isinstance(user, str) and row.metadata.get("shelf") == f"memory:{user}":
-            standing.append(TurnPlace(row.point, Scope(user, agent, session), order))
+            standing.append(Place(row.point, Scope(user, agent, session), order))
     return standing
 
 
-def rewrite_neighbours(view: View, at: Sequence[TurnPlace], changed: Sequence[MemoryItem] = ()) -> Flow[None]:
-    """Write the neighbours of turns anew that have changed, or are about to go: they hold a part of them."""
-    ids = {place.id for place in at}
-    for run in _runs(at):
-        yield Renew()
-        first, last = run[0], run[-1]
-        near = yield from turns_between(view, first.conversation, first.order - 2 * REACH, last.order + 2 * REACH)
-        here = {place.id for place in run}
-        stay = [turn for turn in near if turn.id not in ids] + [turn for turn in changed if turn.id in here]
-        turns = in_context((yield from encode(view, sorted(stay, key=_turn_order))))
-        reached = {place.order + away for place in run for away in range(-REACH, REACH + 1)}
-        yield from put(view, [each for each in turns if each.item.order in reached])
+def rewrite_neighbours(view: View, gone: Sequence[Place]) -> Flow[None]:
+    """Write the neighbours of turns anew that are about to go: they hold something of them."""
+    yield from rewrite(partial(_read_turns, view), partial(put, view), gone)
 
 
-def _runs(at: Sequence[TurnPlace]) -> list[list[TurnPlace]]:
-    """Turns that stand close together in one conversation, so that what is around them is read and written once."""
-    runs: list[list[TurnPlace]] = []
-    for place in sorted(at, key=lambda each: (str(each.conversation), each.order)):
-        last = runs[-1][-1] if runs else None
-        near = last and last.conversation == place.conversation and place.order - last.order <= 2 * REACH
-        if near and len(runs[-1]) < BATCH_SIZE:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    return runs
+def put_turns(view: View, turns: Sequence[MemoryItem], gone: Iterable[str] = ()) -> Flow[None]:
+    """Write turns that are new or have changed, and their neighbours anew, but for those about to go."""
+    encoded = yield from encode(view, turns)
+    standing = [each.place for each in encoded]
+    without = {*gone, *(place.point for place in standing)}
+    yield from put(view, (yield from rewritten(partial(_read_turns, view), standing, encoded, without)))
 
 
-def turns_between(view: View, conversation: Scope, first: int, last: int) -> Flow[list[MemoryItem]]:
-    """The turns of a conversation from one place to another."""
+def _read_turns(view: View, wanted: Positions, without: Collection[str]) -> Flow[list[Encoded[MemoryItem]]]:
+    """The stored turns at some places of conversations."""
+    turns: list[MemoryItem] = []
+    for conversation, orders in wanted.items():
+        if isinstance(conversation, Scope):
+            turns += yield from turns_at(view, conversation, AnyOf("order", tuple(orders)), 2 * len(orders))
+    return (yield from encode(view, [turn for turn in turns if turn.id not in without]))
+
+
+def turns_at(view: View, conversation: Scope, orders: Node, limit: int) -> Flow[list[MemoryItem]]:
+    """The turns of a conversation at some places, in their order."""
     # Turns of other agents in a session of the same name are another conversation.
-    window = Between("order", gte=first, lte=last)
-    where = conversation.where(("memory",), window, *conversation.exactly("agent"))
-    rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * (last - first + 1))
+    where = conversation.where(("memory",), orders, *conversation.exactly("agent"))
+    rows, _ = yield from calls.scroll(view.ready.collection, where, limit=limit)
     return readable_turns(map(from_point, rows))
 
 
@@ -348,11 +304,7 @@ def readable_turns(rows: Iterable[Stored]) -> list[MemoryItem]:
         reason = screen(row)
         if reason is not None:
             log.warning("turn %s is left out: %s", row.point, reason)
-    return sorted(screen.items.values(), key=_turn_order)
-
-
-def _turn_order(turn: MemoryItem) -> tuple[int, str]:
-    return (turn.order or 0, turn.id)
+    return sorted(screen.items.values(), key=lambda turn: (turn.order or 0, turn.id))
 
 
 # --- `remember`: one memory, or many ---
@@ -373,7 +325,7 @@ def remember(view: View, text: object, fields: Mapping[str, Any], supersedes: st
     return Remembered(item.id, is_new=is_new, similar=similar)
 
 
-def _similar(view: View, new: Encoded) -> Flow[list[Similar]]:
+def _similar(view: View, new: Encoded[MemoryItem]) -> Flow[list[Similar]]:
     """The memories whose meaning is nearly that of a new one."""
     floor = view.config.near_duplicate
     if floor is None or new.dense is None:
@@ -387,7 +339,7 @@ def _similar(view: View, new: Encoded) -> Flow[list[Similar]]:
 
 
 def _store_and_supersede(
-    view: View, given: Mapping[str, Any], encoded: Sequence[Encoded], old: Sequence[Stored]
+    view: View, given: Mapping[str, Any], encoded: Sequence[Encoded[MemoryItem]], old: Sequence[Stored]
 ) -> Flow[tuple[MemoryItem, bool]]:
     """Write one memory, and hide those that it replaces: it is stored first, so that nothing is lost half way."""
     ((item, is_new),) = yield from _store(view, [given], encoded)
@@ -427,13 +379,13 @@ def _checked_of_many(memory: str | Mapping[str, Any], position: int) -> dict[str
 
 
 def _store(
-    view: View, given: Sequence[Mapping[str, Any]], encoded: Sequence[Encoded]
+    view: View, given: Sequence[Mapping[str, Any]], encoded: Sequence[Encoded[MemoryItem]]
 ) -> Flow[list[tuple[MemoryItem, bool]]]:
     """Write memories; one whose text is there already is refreshed. Of the same text twice, the last counts."""
     texts = [fields["content_hash"] for fields in given]
     old = yield from same_texts(view, view.scope, list(dict.fromkeys(texts)))
     ids = yield from _free_ids(view, [text for text in dict.fromkeys(texts) if text not in old])
-    final: dict[str, Encoded] = {}
+    final: dict[str, Encoded[MemoryItem]] = {}
     is_new: list[bool] = []
     for text, fields, each in zip(texts, given, encoded, strict=True):
         known = final[text].item if text in final else old.get(text)
@@ -470,7 +422,7 @@ def remember_turns(view: View, given: Any, session: str | None, fields: Mapping[
 
 
 def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flow[list[Remembered]]:
-    before, start = yield from _last_turns(view)
+    start = yield from _next_place(view)
     timed = [_turn_id(view.scope, turn, start) for turn in turns if turn.time is not None]
     known = yield from view.find(timed, MEMORIES)
     new: dict[str, MemoryItem] = {}
@@ -482,28 +434,20 @@ def _append(view: View, turns: Sequence[Turn], fields: Mapping[str, Any]) -> Flo
         if is_new:
             new[identity] = replace(_turn_item(view, turn, fields), id=identity, order=order)
         remembered.append(Remembered(identity, is_new=is_new))
+    for some in pieces(list(new.values()), BATCH_SIZE):
+        yield Renew()
+        yield from put_turns(view, some)
     if new:
-        encoded: list[Encoded] = []
-        for batch in pieces([*before, *new.values()], BATCH_SIZE):
-            yield Renew()
-            encoded += yield from encode(view, batch)
-        # The last ones that are there are written again: now they have neighbours after them.
-        for some in pieces([each for each in in_context(encoded) if each.order >= start - REACH], BATCH_SIZE):
-            yield Renew()
-            yield from put(view, some)
         view.shared.add(list(new.values()))
     return remembered
 
 
-def _last_turns(view: View) -> Flow[tuple[list[MemoryItem], int]]:
-    """The last turns of a session, and the place of the next one."""
-    scope = view.scope
-    where = scope.where(MEMORIES, *scope.exactly("agent"))
+def _next_place(view: View) -> Flow[int]:
+    """The place of the next turn of a session."""
+    where = view.scope.where(MEMORIES, *view.scope.exactly("agent"))
     rows, _ = yield from calls.scroll(view.ready.collection, where, limit=2 * REACH, order_by=metadata_key("order"))
-    stored = [from_point(row) for row in rows]
-    orders = [row.metadata["order"] for row in stored]
-    start = 1 + max((order for order in orders if type(order) is int and order < MAX_EXACT_INTEGER), default=-1)
-    return readable_turns(row for row in stored if scope.holds(row.metadata, ("memory",))), start
+    orders = [from_point(row).metadata["order"] for row in rows]
+    return 1 + max((order for order in orders if type(order) is int and order < MAX_EXACT_INTEGER), default=-1)
 
 
 def _turn_id(scope: Scope, turn: Turn, order: int) -> str:
@@ -538,16 +482,15 @@ def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[Memory
     old = view.require(rows, identity)
     item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
     if item.order is None and item.content_hash != old.content_hash:
-        same = yield from same_texts(view, Scope(item.user, item.agent, item.session), [item.content_hash])
+        same = yield from same_texts(view, _conversation(item), [item.content_hash])
         other = same.get(item.content_hash)
         if other is not None and other.superseded_by is None:  # two would be refreshed, counted and forgotten apart
             raise InvalidDocument(
                 f"memory {other.id!r} has this very text: update that one and forget({item.id!r}), or remember() the "
                 f"text with supersedes={item.id!r}"
             )
-    standing = places(rows.values())
-    if standing:
-        yield from rewrite_neighbours(view, standing, [item])
+    if places(rows.values()):
+        yield from put_turns(view, [item])
     else:
         yield from put(view, (yield from encode(view, [item])))
     return item
@@ -579,7 +522,7 @@ def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
     rows = yield from view.find(ids, TEXTS)
     items = {item.id: item for item in read_rows(rows.values())[0]}
     standing = places(row for identity, row in rows.items() if identity in items)
-    yield from rewrite_neighbours(view, standing, [items.pop(place.id) for place in standing])
+    yield from put_turns(view, [items.pop(place.point) for place in standing])
     encoded = yield from encode(view, list(items.values()))
     logs = {row.point for row in rows.values() if row.metadata["shelf"] == view.scope.label("log")}
     yield from put(view, [each for each in encoded if each.item.id in logs], "log")
