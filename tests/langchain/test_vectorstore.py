@@ -133,6 +133,18 @@ async def test_documents_are_added_replaced_fetched_and_deleted(empty: HybridVec
     assert empty.index.count() == 0
 
 
+async def test_parts_of_something_lend_each_other_context_and_come_back(empty: HybridVectorStore) -> None:
+    lines = ["Who takes the minutes?", "Now the budget", "Twelve thousand euros"]
+    places = [{"part_of": "monday", "position": place} for place in range(3)]
+    documents = [Document(text, id=str(n), metadata=places[n]) for n, text in enumerate(lines)]
+    await empty.aadd_documents(documents)
+    found = await both(empty, "similarity_search", "budget", k=3, alpha=0.0, filter={"part_of": "monday"})
+    assert sorted(found, key=lambda each: each.id) == documents
+    empty.add_documents(found)
+    assert empty.get_by_ids(["2"]) == [documents[2]]
+    assert empty.index.fetch({"position": 2})[0].part_of == "monday"
+
+
 async def test_a_text_may_have_no_metadata_beside_others_that_do(empty: HybridVectorStore) -> None:
     metadatas: Any = [None, {"n": 2}]
     ids = empty.add_texts(["one", "two"], metadatas)

@@ -182,6 +182,22 @@ def test_nodes_come_back_whole(face: Face) -> None:
     assert found.model_dump() == back.model_dump()
 
 
+def test_nodes_that_are_parts_lend_each_other_words_and_come_back(face: Face) -> None:
+    lines = ["Who takes the minutes?", "Now the budget", "Twelve thousand euros"]
+    nodes = [
+        TextNode(id_=str(n), text=text, metadata={"part_of": "monday", "position": n}, embedding=vector(text))
+        for n, text in enumerate(lines)
+    ]
+    face("add", nodes)
+    assert set(face.query("budget", Mode.TEXT_SEARCH).ids or ()) == {"0", "1", "2"}
+    (found,) = face.query(lines[2], k=1).nodes or []
+    assert found.model_dump() == {**nodes[2].model_dump(), "embedding": None}
+    face("delete_nodes", ["1"])
+    assert not face.query("budget", Mode.TEXT_SEARCH).ids
+    (nearest,) = face.query(lines[2], k=1).similarities or []
+    assert nearest == pytest.approx(1.0, abs=1e-5)  # the vector is the one that came with the node
+
+
 @pytest.mark.parametrize(
     "node",
     [

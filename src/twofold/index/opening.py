@@ -123,8 +123,6 @@ class Ready:
     engine: Capabilities
     indexes: PayloadIndexes
     sampler: Sampler
-    parts_lock: Lock
-    """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
     no_dense: str | None
     """Why the dense leg can't be used, None if it can."""
     no_lexical: str | None
@@ -134,6 +132,8 @@ class Ready:
     """Words count by how rare they are, and the engine can take that from a part of the collection."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
+    parts_lock: Lock = field(default_factory=Lock)
+    """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
 
 
 _parts_locks: WeakKeyDictionary[object, dict[str, Lock]] = WeakKeyDictionary()
@@ -153,7 +153,7 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
     encoders: _Encoders = yield Work(lambda: _encoders(wish, schema.record))
     with _parts_locks_guard:
         lock = _parts_locks.setdefault(store, {}).setdefault(wish.collection, Lock())
-    ready = _check(wish.collection, schema, engine, lock, *encoders)
+    ready = replace(_check(wish.collection, schema, engine, *encoders), parts_lock=lock)
     if version is not None and version < _CORPUS_IDF:
         ready = replace(ready, corpus_idf=False)
     if schema.record is not None:
@@ -269,13 +269,7 @@ def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
 
 
 def _check(
-    collection: str,
-    schema: Schema,
-    engine: Capabilities,
-    parts_lock: Lock,
-    dense: DenseEncoder,
-    dim: int,
-    sparse: SparseEncoder,
+    collection: str, schema: Schema, engine: Capabilities, dense: DenseEncoder, dim: int, sparse: SparseEncoder
 ) -> Ready:
     if schema.dense_dim is None and not schema.sparse:
         raise CollectionMismatch(
@@ -307,7 +301,6 @@ def _check(
         engine=engine,
         indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
         sampler=Sampler(),
-        parts_lock=parts_lock,
         corpus_idf=schema.idf and engine.corpus_idf,
         no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
         no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
