@@ -80,9 +80,9 @@ def test_a_part_is_moved_by_adding_it_again() -> None:
 # --- whatever happened before ---
 
 
-@pytest.fixture(params=["embedded", "http"])
-def client(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "embedded":
+@pytest.fixture
+def client(engine: str) -> Iterator[Any]:
+    if engine == "embedded":
         engine = embedded_client(":memory:")
         yield engine
         engine.close()
@@ -138,11 +138,12 @@ operations = st.lists(
 )
 
 
-def test_after_any_history_the_vectors_are_those_of_writing_everything_anew(client: Any) -> None:
+@pytest.mark.parametrize(("engine", "examples"), [("embedded", 40), ("http", 12)])
+def test_after_any_history_the_vectors_are_those_of_writing_everything_anew(client: Any, examples: int) -> None:
     made = 0
-    one_by_one = random.Random(3)
+    sizes = random.Random(3)
 
-    @settings(max_examples=40 if not isinstance(client, QdrantClient) or hasattr(client, "store") else 12)
+    @settings(max_examples=examples)
     @given(operations)
     def check(history: list[tuple[str, Any]]) -> None:
         nonlocal made
@@ -152,7 +153,7 @@ def test_after_any_history_the_vectors_are_those_of_writing_everything_anew(clie
             for verb, what in history:
                 if verb == "add":
                     vectors = [None if seed is None else np.eye(64)[seed].tolist() for _, seed in what]
-                    index.add([each for each, _ in what], vectors=vectors, batch_size=one_by_one.choice([1, 3, 64]))
+                    index.add([each for each, _ in what], vectors=vectors, batch_size=sizes.choice([1, 3, 64]))
                     documents |= {each.id: (each, vector) for (each, _), vector in zip(what, vectors, strict=True)}
                 else:
                     ids = [f"d{number}" for number in what] if verb == "delete" else None

@@ -30,7 +30,7 @@ _WORD_SHARES = (0.2, 0.1)
 _BATCH_SIZE = 64
 
 
-class Place(NamedTuple):
+class PartPlace(NamedTuple):
     """Where something stands: of what it is a part, and where in that."""
 
     point: str
@@ -53,7 +53,7 @@ class Encoded(Generic[Item]):
     """What is to be stored, with vectors of its own."""
 
     item: Item
-    place: Place
+    place: PartPlace
     dense: Vectors | None
     sparse: Sparse | None
     lent_words: Sparse | None
@@ -68,7 +68,7 @@ Put: TypeAlias = Callable[[Sequence[Encoded[Item]]], Flow[None]]
 
 
 def rewritten(
-    read: Read[Item], touched: Sequence[Place], changed: Sequence[Encoded[Item]], without: Collection[str]
+    read: Read[Item], touched: Sequence[PartPlace], changed: Sequence[Encoded[Item]], without: Collection[str]
 ) -> Flow[list[Encoded[Item]]]:
     """Parts that have changed, then all neighbours of places where a part changed, came or goes, each in context.
 
@@ -88,7 +88,7 @@ def rewritten(
     return sorted(found, key=lambda each: each.place.point not in without)
 
 
-def rewrite(read: Read[Item], put: Put[Item], gone: Iterable[Place]) -> Flow[None]:
+def rewrite(read: Read[Item], put: Put[Item], gone: Iterable[PartPlace]) -> Flow[None]:
     """Write the neighbours of parts anew that are about to go, some at a time: they hold something of them."""
     places = sorted(gone, key=lambda place: (str(place.part_of), place.position))
     points = {place.point for place in places}
@@ -97,7 +97,7 @@ def rewrite(read: Read[Item], put: Put[Item], gone: Iterable[Place]) -> Flow[Non
         yield from put((yield from rewritten(read, places[start : start + _BATCH_SIZE], (), points)))
 
 
-def _around(places: Iterable[Place], reach: int) -> dict[Hashable, set[int]]:
+def _around(places: Iterable[PartPlace], reach: int) -> dict[Hashable, set[int]]:
     around: defaultdict[Hashable, set[int]] = defaultdict(set)
     for _, part_of, position in places:
         around[part_of].update(range(position - reach, position + reach + 1))

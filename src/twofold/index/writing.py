@@ -40,7 +40,7 @@ from twofold.errors import (
 )
 from twofold.filters import All, AnyOf, Either, Equals, HasPoint, Native, Node, Not, Present, matches_all
 from twofold.flow import Flow, Renew, Work, exclusively
-from twofold.index.neighbours import Encoded, Place, Positions, rewrite, rewritten
+from twofold.index.neighbours import Encoded, PartPlace, Positions, rewrite, rewritten
 from twofold.index.opening import Ready
 from twofold.index.queries import FilterLike, as_node, check_vector, encoding
 from twofold.results import IndexInfo
@@ -198,11 +198,11 @@ def _put(ready: Ready, encoded: Sequence[Encoded[Record]]) -> Flow[None]:
 _PLACE_KEYS = [metadata_key(name) for name in PLACE]
 
 
-def _place(point: str, metadata: Mapping[str, Any]) -> Place:
-    return Place(point, *(place_in(metadata) or ()))
+def _place(point: str, metadata: Mapping[str, Any]) -> PartPlace:
+    return PartPlace(point, *(place_in(metadata) or ()))
 
 
-def _standing(ready: Ready, which: Sequence[str] | Node) -> Flow[list[Place]]:
+def _standing(ready: Ready, which: Sequence[str] | Node) -> Flow[list[PartPlace]]:
     """Where the parts among some points, or among those that match, stand."""
     if isinstance(which, Sequence):
         rows = yield from calls.retrieve(ready.collection, which, only=_PLACE_KEYS)

@@ -22,7 +22,7 @@ from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, InvalidDocument, InvalidQuery
 from twofold.filters import AnyOf, Either, HasVector, Node, Not, Present
 from twofold.flow import Flow, Renew
-from twofold.index.neighbours import REACH, Encoded, Place, Positions, rewrite, rewritten
+from twofold.index.neighbours import REACH, Encoded, PartPlace, Positions, rewrite, rewritten
 from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, reporting
 from twofold.memory.items import (
     FIELDS,
@@ -248,26 +248,26 @@ def put(view: View, encoded: Sequence[Encoded[MemoryItem]], shelf: Shelf | None 
 # --- Turns lend each other context ---
 
 
-def _place(item: MemoryItem) -> Place:
+def _place(item: MemoryItem) -> PartPlace:
     """Where a turn stands in its conversation; a memory that is none stands by itself."""
-    return Place(item.id) if item.order is None else Place(item.id, _conversation(item), item.order)
+    return PartPlace(item.id) if item.order is None else PartPlace(item.id, _conversation(item), item.order)
 
 
 def _conversation(item: MemoryItem) -> Scope:
     return Scope(item.user, item.agent, item.session)
 
 
-def places(rows: Iterable[Stored]) -> list[Place]:
+def places(rows: Iterable[Stored]) -> list[PartPlace]:
     """Where the turns among some rows stand. What else is wrong with a row doesn't matter."""
     standing = []
     for row in rows:
         order, user, agent, session = (row.metadata.get(name) for name in ("order", "user", "agent", "session"))
         if type(order) is int and isinstance(user, str) and row.metadata.get("shelf") == f"memory:{user}":
-            standing.append(Place(row.point, Scope(user, agent, session), order))
+            standing.append(PartPlace(row.point, Scope(user, agent, session), order))
     return standing
 
 
-def rewrite_neighbours(view: View, gone: Sequence[Place]) -> Flow[None]:
+def rewrite_neighbours(view: View, gone: Sequence[PartPlace]) -> Flow[None]:
     """Write the neighbours of turns anew that are about to go: they hold something of them."""
     yield from rewrite(partial(_read_turns, view), partial(put, view), gone)
 
