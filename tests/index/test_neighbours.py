@@ -83,9 +83,9 @@ def test_a_part_is_moved_by_adding_it_again() -> None:
 @pytest.fixture
 def client(engine: str) -> Iterator[Any]:
     if engine == "embedded":
-        engine = embedded_client(":memory:")
-        yield engine
-        engine.close()
+        store = embedded_client(":memory:")
+        yield store
+        store.close()
         return
     server = RestServer(lambda: embedded_client(":memory:")).start()
     yield QdrantClient(url=server.url, check_compatibility=False)
