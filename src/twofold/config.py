@@ -32,6 +32,8 @@ class SearchConfig(BaseModel):
     """Effort of the approximate search; the engine raises it to the depth."""
     exact: bool = False
     """Compare with every vector instead of using the HNSW graph."""
+    typos: bool = True
+    """Read a word that is none, and that no document has, as the nearest one that some document has."""
     text_fallback: bool = True
     """When neither leg can answer, match the query's words in the stored text."""
     auto_index: bool = True

@@ -82,6 +82,8 @@ class Explanation:
     """1-based position before the reranker; None if there was none. The parts above sum up to the score before it."""
     score_before: float | None = None
     """The score before the reranker."""
+    corrections: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Mistyped words of the query, and what they were read as."""
 
     @property
     def legs(self) -> tuple[LegPart, LegPart]:
@@ -109,6 +111,7 @@ class Explanation:
         if self.rank_before is not None:
             looked = "not scored" if self.rerank_score is None else f"scored {self.rerank_score:.4g}"
             said.append(f"{looked} by the reranker, before it #{self.rank_before} with {self.score_before:.4g}")
+        said += [f"{wrong} read as {right}" for wrong, right in self.corrections.items()]
         return "".join(f"; {part}" for part in [*tags, *said])
 
 
@@ -180,6 +183,8 @@ class SearchResult(Sequence[Hit]):
     query: str = ""
     problems: tuple[Problem, ...] = ()
     """Rows that belong here but could not be handed out."""
+    corrections: Mapping[str, str] = field(default_factory=dict)
+    """Mistyped words of the query, and what they were read as: words that documents have."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -16,7 +16,7 @@ from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.flow import Call
 from twofold.memory.recall import Recall, build_signals
 from twofold.memory.state import Vocabulary
-from twofold.ranking.vocabulary import Lexicon, Words
+from twofold.ranking.vocabulary import Lexicon
 
 QUIET = MemoryConfig(touch=False)
 
@@ -93,7 +93,7 @@ def test_the_first_search_asks_unrelated_questions_in_one_batch(asked: list[Sequ
 
 def test_ages_are_told_once_a_minute_and_nothing_is_younger_than_new() -> None:
     before = datetime.now(timezone.utc)
-    known = Vocabulary(Lexicon(str), Words(), memories=0, rows=0, fields=())
+    known = Vocabulary(Lexicon(str), memories=0, rows=0, fields=())
     first, second = (build_signals(MemoryConfig(), Recall("tunnel"), known, {}, []).now for _ in range(2))
     assert before < first <= second
     assert (first.second, first.microsecond) == (0, 0)

@@ -2,7 +2,7 @@
 
 The keys of what `--json` prints are stable: new ones may come, none goes or changes its meaning. search::
 
-    {"query", "mode", "degraded", "offset", "count",
+    {"query", "mode", "degraded", "corrections", "offset", "count",
      "hits": [{"rank", "id", "text", "score", "relevance", "metadata", "explanation"}]}
 
 `rank` counts from 1 over all pages, `relevance` is the score from 0 to 1, and `explanation` is null without
@@ -153,6 +153,8 @@ def show_hits(result: SearchResult, *, offset: int, explain: bool) -> None:
     else:
         found, more = "nothing found", f" after the first {offset}" if offset else ""
     console.print(Text.assemble((found, "bold"), f"{more} for “{printable(result.query)}” ({result.mode})"))
+    for wrong, right in result.corrections.items():
+        console.print(Text.assemble(("read as: ", "bold"), f"{printable(right)}, not {printable(wrong)}"))
     if result.degraded:
         console.print(Text.assemble(("degraded: ", "bold yellow"), printable(result.degraded)))
     if not result:
@@ -218,7 +220,8 @@ def result_as_json(result: SearchResult, offset: int = 0, *, explain: bool) -> d
         for rank, hit in enumerate(result, offset + 1)
     ]
     found = {"query": result.query, "mode": result.mode, "degraded": result.degraded}
-    return {**found, "offset": offset, "count": len(result), "hits": hits}
+    read = {"corrections": dict(result.corrections)}
+    return {**found, **read, "offset": offset, "count": len(result), "hits": hits}
 
 
 # Snippets with the matched words emphasised, and bars

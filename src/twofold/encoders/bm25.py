@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -112,6 +112,11 @@ class BM25:
             weights = np.where(np.isin(indices, written), weights, _EXTRA_TOKEN_WEIGHT * weights)
         pair_weights = self._settings["pairs"] * np.sqrt(repeats)
         return Sparse([*indices, *pairs], [*weights.tolist(), *pair_weights.tolist()], len(indices))
+
+    def word_vector(self, words: Iterable[str]) -> Sparse:
+        """A vector that finds what has any of these words: all of the same weight, none of them in parts."""
+        indices, _ = self._counts(" ".join(words), split=False)
+        return Sparse(indices, [1.0] * len(indices))
 
     def stem(self, word: str) -> str | None:
         """What all forms of a word have in common; None for a word that isn't indexed."""

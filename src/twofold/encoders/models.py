@@ -9,6 +9,7 @@ cache.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import urllib.error
 import urllib.request
@@ -92,6 +93,14 @@ def bundled_dense() -> DenseEncoder:
         embed_documents=_embed_bundled,
         embed_query=lambda text: _embed_bundled([text])[0],
     )
+
+
+@lru_cache(maxsize=1)
+def known_words() -> frozenset[str]:
+    """The words that the bundled model has whole in its vocabulary, most of them English; none if it isn't there."""
+    path = _BUNDLED_FOLDER / "tokenizer.json"
+    pieces = json.loads(path.read_text("utf-8"))["model"]["vocab"] if path.is_file() else ()
+    return frozenset(piece for piece in pieces if piece.isalpha())  # the others, such as "##ing", are parts of words
 
 
 def _embed_bundled(texts: Sequence[str]) -> Vectors:

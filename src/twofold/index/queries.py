@@ -1,12 +1,12 @@
-"""From what a search was asked for to what it looks for: arguments checked, the text encoded.
+"""From what a search was asked for to what it looks for: arguments checked, typing errors mended, the text encoded.
 
-`check_query` turns the arguments of a search into a `Query`. A `QueryEncoder` turns its text into vectors, one for each
-leg that can be used, and says why not where one can't.
+`check_query` turns the arguments of a search into a `Query`. A `TypoReader` says what its mistyped words were meant to
+be. A `QueryEncoder` turns its text into vectors, one for each leg that can be used, and says why not where one can't.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,15 +17,20 @@ import numpy as np
 from pydantic import ValidationError
 
 from twofold.config import SearchConfig
-from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, blend, check_dense
+from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, check_dense
+from twofold.encoders.bm25 import BM25
+from twofold.encoders.models import known_words
 from twofold.encoders.rerankers import Reranker, as_reranker, resolve_reranker
-from twofold.engine.layout import native_part_of
-from twofold.errors import EncoderError, InvalidQuery, TwofoldError
+from twofold.engine import calls
+from twofold.engine.layout import Stored, from_point, native_part_of
+from twofold.engine.requests import VectorQuery
+from twofold.errors import EncoderError, EngineError, EngineUnavailable, InvalidQuery, TwofoldError
 from twofold.filters import Native, Node, parse, part_of
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.ranking.fusion import LegName, Strategy, resolve, shares
 from twofold.ranking.ranker import Ranker
+from twofold.ranking.vocabulary import doubtful, fold, is_form_of_known, most_likely, spellings_near
 from twofold.text import normalise
 
 if TYPE_CHECKING:
@@ -50,10 +55,8 @@ class Query:
     explain: bool
     vector: Any = None
     """What the dense leg looks for, instead of the text's own vector; checked when the collection is known."""
-    meant: str = ""
-    """The text without its slips, where it has some: a model makes something else of a word that there isn't."""
-    hint: str = ""
-    """Words to look for as well, at less weight: what mistyped ones were meant to be."""
+    corrections: Mapping[str, str] | None = None
+    """What mistyped words of the text were meant to be; None if that has not been looked for."""
     names: str = ""
     """The words of what the query names. They are looked for by themselves too, so that documents which have them are
     found even where others match the rest of the query better."""
@@ -205,8 +208,6 @@ def encoding(model: str, what: str) -> Iterator[None]:
         raise EncoderError(f"{model} failed on {what}: {error}") from error
 
 
-HINT_WEIGHT = 0.6
-"""What a word that was probably meant weighs, where one that was written weighs 1."""
 _MAX_NAMED_CANDIDATES = 50
 _LEGS: tuple[LegName, LegName] = ("dense", "lexical")
 
@@ -259,14 +260,10 @@ class QueryEncoder:
     def _encode_leg(self, name: LegName, text: str, query: Query) -> Flow[EncodedLeg | None]:
         """One leg; None if there is nothing to look for."""
         if name == "dense":
-            vector = (yield from self.dense(query.meant or text)) if query.vector is None else query.vector
+            vector = (yield from self.dense(text)) if query.vector is None else query.vector
             return EncodedLeg("dense", vector)
-        embed, hint = self._ready.sparse.embed_query, query.hint
-        words: Sparse = yield Work(lambda: embed(text))
-        terms = words.terms  # what a word probably means stands for it: the query has no more terms by that
-        if hint:
-            words = blend([(words, 1.0), ((yield Work(lambda: embed(hint))), HINT_WEIGHT)])
-        return EncodedLeg("lexical", words, terms) if words.indices else None
+        words: Sparse = yield Work(lambda: self._ready.sparse.embed_query(text))
+        return EncodedLeg("lexical", words, words.terms) if words.indices else None
 
     def dense(self, text: str) -> Flow[Vectors]:
         """The dense vector of a text, from the cache if it is there."""
@@ -292,3 +289,79 @@ class QueryEncoder:
             vector = yield from self.dense(cleaned)
         numbers: list[float] = vector.tolist()
         return numbers
+
+
+# --- Typing errors ---
+
+_MAX_DOUBTFUL_WORDS = 8  # a text with more of them is in another language, or no question
+_MAX_WORDS_SEEN = 10_000
+_TEXTS_COMPARED = 32
+
+
+class TypoReader:
+    """Finds out what mistyped words of queries were meant to be, and remembers which words need no correction.
+
+    What is a word is asked of the dense model's vocabulary, then of the collection: which documents have it, and if
+    none has, which have something that is spelled nearly like it. So it knows the words of everything that is stored,
+    here or elsewhere, a moment ago or for years; and whoever may see only some documents learns no word of the others.
+    """
+
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+        self._known: frozenset[str] | None = None
+        self._there: LRU[bool] = LRU(_MAX_WORDS_SEEN)
+
+    def corrections(
+        self,
+        text: str,
+        where: Node | None,
+        reasons: list[str],
+        words_of: Callable[[Stored], str] = lambda stored: stored.text,
+        hidden_fields: tuple[str, ...] = (),
+    ) -> Flow[dict[str, str]]:
+        """For each word of a text that is none, and that no document has, the one that was probably meant."""
+        sparse = self._ready.sparse
+        if self._ready.no_lexical or not isinstance(sparse, BM25):  # other models find something for every word
+            return {}
+        if self._known is None:
+            self._known = yield Work(known_words)
+        words = doubtful(text, self._known)
+        if not words or len(words) > _MAX_DOUBTFUL_WORDS:
+            return {}
+        try:
+            words = yield from self._absent(words, where, sparse)
+            if not words:
+                return {}
+            near = [spellings_near(word) for word in words]
+            vectors: list[Sparse] = yield Work(lambda: [sparse.word_vector(each) for each in near])
+            payload = hidden_fields or True
+            queries = [VectorQuery(each, _TEXTS_COMPARED, where, with_payload=payload) for each in vectors]
+            found = yield from calls.query(self._ready.collection, queries)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            reasons.append(f"typing errors could not be looked for: {error}")
+            return {}
+        texts = [[words_of(from_point(point)) for point in points] for points in found]
+        meant = {
+            fold(word): most_likely(*each) for word, each in zip(words, zip(near, texts, strict=True), strict=True)
+        }
+        return {word: right for word, right in meant.items() if right is not None}
+
+    def _absent(self, words: Sequence[str], where: Node | None, sparse: BM25) -> Flow[list[str]]:
+        """Those of the words that no document has, and that are no forms of known words either."""
+        part, known = repr(where), self._known or frozenset()  # a filter of the engine's own can't be hashed
+        words = [word for word in words if not self._there.get(f"{part} {word}")]
+        if not words:
+            return []
+        vectors: list[Sparse] = yield Work(lambda: [sparse.word_vector([word]) for word in words])
+        queries = [VectorQuery(vector, 1, where) for vector in vectors]
+        found = yield from calls.query(self._ready.collection, queries)
+        for word, points in zip(words, found, strict=True):
+            if points:
+                self._there.put(f"{part} {word}", True)
+        absent = [word for word, points in zip(words, found, strict=True) if not points]
+        unknown: list[str] = yield Work(
+            lambda: [word for word in absent if not is_form_of_known(word, known, sparse.stem)]
+        )
+        return unknown

@@ -1,4 +1,4 @@
-"""One search, step by step: encode, fit the fusion, ask the engine, rank, admit, screen, rerank, explain.
+"""One search, step by step: mend typing errors, encode, fit the fusion, ask, rank, admit, screen, rerank, explain.
 
 `Searcher.search` is the flow, read from the top; what it calls stands below it in the order in which it is called. How
 candidates are ranked is the query's `Ranker` (see `ranking/ranker.py`). At the end, searching for hits that differ from
@@ -8,7 +8,7 @@ each other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -24,10 +24,11 @@ from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, TextContains
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
-from twofold.index.queries import EncodedLeg, Query, QueryEncoder, check_vector
+from twofold.index.queries import EncodedLeg, Query, QueryEncoder, TypoReader, check_vector
 from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, is_number, join_legs, settle
 from twofold.ranking.ranker import Candidate, EngineFusion, Ranker, reranked
 from twofold.ranking.tuning import restore
+from twofold.ranking.vocabulary import read_as
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
 from twofold.text import clean_query, plain_matches, words
 
@@ -73,6 +74,7 @@ class Searcher:
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self.encoder = QueryEncoder(ready, cache_size)
+        self.typos = TypoReader(ready)
         self.adopt(ready)
         self._logged: set[str] = set()
 
@@ -92,6 +94,13 @@ class Searcher:
         reasons, reranker = [note] if note else [], query.reranker
         if isinstance(reranker, str):
             reranker = yield Work(lambda: resolve_reranker(query.reranker))
+        if query.where is not None:
+            yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
+        corrections = query.corrections
+        if corrections is None:
+            looked_for = query.config.typos
+            corrections = (yield from self.typos.corrections(text, query.where, reasons)) if looked_for else {}
+        text = read_as(text, corrections)
         fusion = self.tuned if self.tuned is not None and query.ranker.fusion == Auto() else query.ranker.fusion
         legs = yield from self.encoder.encode(text, fusion, query, reasons)
         names = list(dict.fromkeys(leg.name for leg in legs))
@@ -100,8 +109,6 @@ class Searcher:
         ranker, floor = query.ranker.fitted((yield from self.fit(fitted, legs, query))), query.ranker.min_score
         if reranker is not None and floor is not None:  # which is compared with what the reranker says
             ranker = replace(ranker, min_score=0.0)
-        if query.where is not None:
-            yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
         candidates, brought = (yield from self._candidates(query, ranker, legs)) if legs else ([], [])
         words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
         if words_failed and not candidates and query.config.text_fallback:
@@ -120,9 +127,9 @@ class Searcher:
         reasons.extend(self.ready.notes)
         for reason in reasons:
             self._log_once(reason)
-        matched = (yield from self._matched_words(query, page, mode)) if query.explain else None
-        hits = _hits(page, ranker, names, mode, matched)
-        result = SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems)
+        matched = (yield from self._matched_words(text, query, page, mode)) if query.explain else None
+        hits = _hits(page, ranker, names, mode, matched, corrections)
+        result = SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems, corrections)
         return Outcome(result, len(candidates), brought)
 
     # --- the fusion for this collection and query ----------------------------------------------
@@ -267,10 +274,11 @@ class Searcher:
 
     # --- what to say about the hits ------------------------------------------------------------
 
-    def _matched_words(self, query: Query, page: Sequence[Candidate], mode: Mode) -> Flow[list[tuple[str, ...]]]:
+    def _matched_words(
+        self, text: str, query: Query, page: Sequence[Candidate], mode: Mode
+    ) -> Flow[list[tuple[str, ...]]]:
         """For each hit the words of the query that it contains."""
         texts = [query.words_of(each.row) if query.words_of else each.row.searched_text for each in page]
-        text = f"{query.text} {query.hint}" if query.hint else query.text
         if mode == "text":
             return plain_matches(text, texts)
         try:
@@ -361,7 +369,12 @@ def _relevance(candidate: Candidate, ranker: Ranker, legs: Sequence[LegName]) ->
 
 
 def _hits(
-    page: Sequence[Candidate], ranker: Ranker, legs: list[LegName], mode: Mode, matched: list[tuple[str, ...]] | None
+    page: Sequence[Candidate],
+    ranker: Ranker,
+    legs: list[LegName],
+    mode: Mode,
+    matched: list[tuple[str, ...]] | None,
+    corrections: Mapping[str, str],
 ) -> tuple[Hit, ...]:
     """One page of a ranking; explained if the matched words of each candidate are given."""
     hits = []
@@ -376,6 +389,8 @@ def _hits(
             why = ranker.explain(candidate, matched[place])
         if why is not None and candidate.look is not None:
             why = replace(why, **candidate.look._asdict())
+        if why is not None and corrections:
+            why = replace(why, corrections=corrections)
         relevance = _relevance(candidate, ranker, legs)
         hits.append(Hit(row.id, row.text, score, relevance, row.metadata, why, row.title))
     return tuple(hits)

@@ -78,7 +78,7 @@ class MemoryConfig(BaseModel):
     min_trust: Annotated[str, AfterValidator(lambda value: check_trust(value))] | None = None
     """The least trust that a recalled memory may have."""
     typos: bool = True
-    """Look for the nearest known word where the query has one that no memory has."""
+    """Read a word that is none, and that no memory has, as the nearest one that some memory has."""
     touch: bool = True
     """Count recalls, and note when the last one was."""
     near_duplicate: float | None = Field(default=0.9, ge=0, le=1)
@@ -149,7 +149,7 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
 
 # --- Other settings for a memory that is open ---
 
-SETTLED = ("fields", "category_weight", "tags_weight", "typos")
+SETTLED = ("fields", "category_weight", "tags_weight")
 """What decides which words are stored with a memory, or are read from all of them once: not to be changed later."""
 
 

@@ -318,8 +318,6 @@ class MemoryResult(SearchResult):
     """Where alpha comes from."""
     tags: tuple[str, ...] = ()
     """The tags and field values that the query names."""
-    corrections: Mapping[str, str] = field(default_factory=dict)
-    """Words that no memory has, and the ones that were looked for as well."""
 
     @overload
     def __getitem__(self, index: int) -> MemoryHit: ...

@@ -7,7 +7,6 @@ First what a recall may be asked for, then the flow, then its steps in the order
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +30,12 @@ from twofold.memory.items import (
     condition,
     lexical_text,
 )
-from twofold.memory.state import View, Vocabulary, stemmer, words_there
+from twofold.memory.state import View, Vocabulary, stemmer
 from twofold.ranking.fusion import Auto, Leg, Strategy, Weighted, resolve, shares
 from twofold.ranking.signals import Named, Recency, SignalRanker, Signals
-from twofold.ranking.vocabulary import Lexicon, Stemmer, Words, corrections, fold, match_tags, split, terms
+from twofold.ranking.vocabulary import Lexicon, Stemmer, fold, match_tags, split, terms
 from twofold.results import Explanation, Hit, Problem, SearchResult
-from twofold.text import says_something
+from twofold.text import clean_query, says_something
 
 log = logging.getLogger("twofold.memory")
 
@@ -85,7 +84,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     where = view.scope.where(("memory",), *conditions(request, config.min_trust, vocabulary.lexicon))
     fusion = config.fusion if request.fusion is None else resolve(request.fusion)
     alpha = _alpha(view, request, fusion, vocabulary)
-    corrected = yield from _corrections(view, request.query, vocabulary, reasons)
+    corrected = yield from _corrections(view, request.query, shelf, reasons)
     signals = build_signals(config, request, vocabulary, corrected, reasons)
     gate = config.min_score == "auto" and not config.type_alpha
     surplus = _surplus(request.query, signals, vocabulary.lexicon.stem)
@@ -109,20 +108,19 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     query = replace(
         query,
         ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, gate, surplus, every_word, screen),
-        meant=_without_slips(request.query, corrected, vocabulary.lexicon.stem),
-        hint=" ".join(corrected.values()),
+        corrections=corrected,
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
-        hidden_fields=("words",),
+        hidden_fields=_HIDDEN_FIELDS,
         idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.rows + view.shared.added) else None,
         part=shelf,
-        words_of=lambda stored: lexical_text(stored.metadata, stored.text),
+        words_of=_words_of,
     )
     outcome = yield from view.searcher.search(query)
     result = outcome.result
     if query.text and query.k and not outcome.ranked and config.text_fallback:
         result = yield from _search_as_substring(view, query, where, result, screen)
     result = replace(result, degraded="; ".join(filter(None, [*reasons, result.degraded])) or None)
-    memories = _memories(result, screen, request.explain, alpha, signals.named, corrected)
+    memories = _memories(result, screen, request.explain, alpha, signals.named)
     if watched:
         _log(outcome.legs, memories, time.perf_counter() - began)
     if memories.hits and (config.touch if request.touch is None else request.touch):
@@ -138,7 +136,7 @@ def _vocabulary(view: View, reasons: list[str]) -> Flow[Vocabulary]:
         raise
     except EngineError as error:
         _degraded(f"the tags and words there are could not be read: {error}", reasons)
-        return Vocabulary(Lexicon(stemmer(view.ready)), Words(), memories=0, rows=-view.shared.added, fields=())
+        return Vocabulary(Lexicon(stemmer(view.ready)), memories=0, rows=-view.shared.added, fields=())
 
 
 def _degraded(reason: str, reasons: list[str]) -> None:
@@ -244,29 +242,25 @@ def adaptive(fusion: Strategy, memories: int) -> Alpha:
 
 # --- What the query means and names, and how the signals count ---
 
-_WORD = re.compile(r"\w+")
 _MISTYPED_WEIGHT = 0.9
+_HIDDEN_FIELDS = ("words",)
 _NOT_COMPARED = "the query's words could not be compared with tags"
 
 
-def _corrections(view: View, query: str, vocabulary: Vocabulary, reasons: list[str]) -> Flow[dict[str, str]]:
+def _corrections(view: View, query: str, shelf: Node, reasons: list[str]) -> Flow[dict[str, str]]:
     """What words that no memory has may mean."""
     if not view.config.typos:
         return {}
-    try:
-        possible = corrections(query, vocabulary.words, vocabulary.lexicon.stem)
-    except Exception as error:  # a stemmer of somebody else's, say: no reason to find nothing
-        _degraded(f"{_NOT_COMPARED}: {type(error).__name__}: {error}", reasons)
-        return {}
-    there = (yield from words_there(view, list(possible))) if possible else set()
-    return {word: other for word, other in possible.items() if word not in there}
+    said: list[str] = []
+    text, _ = clean_query(query, view.store.search.max_query_chars)
+    corrected = yield from view.searcher.typos.corrections(text, shelf, said, _words_of, _HIDDEN_FIELDS)
+    for reason in said:
+        _degraded(reason, reasons)
+    return corrected
 
 
-def _without_slips(query: str, corrected: Mapping[str, str], stem: Stemmer) -> str:
-    """What the query means where half of what it says is mistyped; else nothing: the rest tells a model what it is."""
-    if not corrected or 2 * len(corrected) < sum(stem(word) is not None for word in split(query)):
-        return ""
-    return _WORD.sub(lambda word: corrected.get(fold(word[0]), word[0]), query)
+def _words_of(stored: Stored) -> str:
+    return lexical_text(stored.metadata, stored.text)
 
 
 def _named(query: str, corrected: Mapping[str, str], vocabulary: Vocabulary) -> tuple[Named, ...]:
@@ -379,7 +373,7 @@ def _search_as_substring(
 
 
 def _memories(
-    result: SearchResult, screen: Screen, explain: bool, alpha: Alpha, named: Sequence[Named], corrected: dict[str, str]
+    result: SearchResult, screen: Screen, explain: bool, alpha: Alpha, named: Sequence[Named]
 ) -> MemoryResult:
     """What was found, as memories: the screen has read each of them."""
     hits = []
@@ -392,7 +386,6 @@ def _memories(
         alpha=alpha.value,
         alpha_reason=alpha.reason,
         tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),
-        corrections=corrected,
     )
 
 

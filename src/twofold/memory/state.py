@@ -20,10 +20,9 @@ from twofold.config import CollectionSettings, SearchConfig
 from twofold.encoders.bm25 import BM25
 from twofold.engine import calls
 from twofold.engine.layout import Stored, from_point, metadata_key
-from twofold.engine.requests import VectorQuery
 from twofold.errors import MemoryDamaged, MemoryNotFound
 from twofold.filters import Node
-from twofold.flow import Flow, Work, exclusively
+from twofold.flow import Flow, exclusively
 from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
@@ -36,11 +35,10 @@ from twofold.memory.items import (
     check_id,
     field_path,
     is_memory_id,
-    searchable_words,
     to_item,
 )
 from twofold.memory.touching import RecallCounter
-from twofold.ranking.vocabulary import Lexicon, Stemmer, Words
+from twofold.ranking.vocabulary import Lexicon, Stemmer
 
 log = logging.getLogger("twofold.memory")
 
@@ -106,10 +104,9 @@ def learned_row_id(scope: Scope) -> str:
     return scope.identity("learned", "")
 
 
-# --- The tags, values and words that a scope's memories have: what a query can name, and what a typo can mean ---
+# --- The tags and values that a scope's memories have: what a query can name ---
 
 MAX_TAGS = 10_000
-MAX_WORDS = 100_000
 VOCABULARY_SECONDS = 60.0
 """For how long a vocabulary is used where other processes may write to the collection."""
 
@@ -119,7 +116,6 @@ class Vocabulary:
     """What one scope's memories have. Kept in step with what this process writes."""
 
     lexicon: Lexicon
-    words: Words
     memories: int
     rows: int
     """Rows of the collection when it was read, less those that this process had written: it adds what it has by now."""
@@ -136,29 +132,25 @@ class Vocabulary:
                 value = value.get(part) if isinstance(value, Mapping) else None
             values = value if isinstance(value, (list, tuple)) else [value]
             self.lexicon.add(path, [v for v in values if isinstance(v, (str, int)) and not isinstance(v, bool)])
-        self.words.add(searchable_words(item))
 
 
-VocabularyKey: TypeAlias = tuple[Scope, tuple[str, ...], bool]
-"""Whose vocabulary, which fields besides the tags it has, and whether it has the words that typos are compared with."""
+VocabularyKey: TypeAlias = tuple[Scope, tuple[str, ...]]
+"""Whose vocabulary, and which fields besides the tags it has."""
 
 
 def read_vocabulary(ready: Ready, key: VocabularyKey, own_rows: int) -> Flow[Vocabulary]:
     """Ask the engine what there is. Of the rows there are, `own_rows` were written by this process."""
-    scope, fields, typos = key
+    scope, fields = key
     where = scope.where(("memory",))
-    lexicon, words = Lexicon(stemmer(ready)), Words()
+    lexicon = Lexicon(stemmer(ready))
     paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in fields)]))
     for path in paths:
         values = yield from calls.facet(ready.collection, metadata_key(path), where, MAX_TAGS)
         lexicon.add(path, values)
-    if typos:
-        counts = yield from calls.facet(ready.collection, metadata_key("words"), where, MAX_WORDS)
-        words.add({str(word): count for word, count in counts.items()})
     memories = yield from calls.count(ready.collection, where)
     everything = yield from calls.count(ready.collection, None)
     learned = yield from read_learned(ready, scope)
-    return Vocabulary(lexicon, words, memories, everything - own_rows, paths, learned)
+    return Vocabulary(lexicon, memories, everything - own_rows, paths, learned)
 
 
 def stemmer(ready: Ready) -> Stemmer:
@@ -220,7 +212,7 @@ class SharedState:
         with self._guard:
             self._versions[_slot(user)] += 1
             self.added += len(items)
-            for (scope, _, _), vocabulary in self._vocabularies.items():
+            for (scope, _), vocabulary in self._vocabularies.items():
                 if scope.user == user and scope.agent in (None, agent) and scope.session in (None, session):
                     vocabulary.memories += len(items)
                     for item in items:
@@ -327,7 +319,7 @@ class View:
 
     def vocabulary(self) -> Flow[Vocabulary]:
         """What the memories of the scope have."""
-        return self.shared.vocabulary(self.ready, (self.scope, tuple(self.config.fields), self.config.typos))
+        return self.shared.vocabulary(self.ready, (self.scope, tuple(self.config.fields)))
 
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
         """Run a flow while nobody else of this process changes this user's memories."""
@@ -366,16 +358,3 @@ class View:
             rows += filter(keep, map(from_point, points))
             if offset is None:
                 return rows
-
-
-def words_there(view: View, words: Sequence[str]) -> Flow[set[str]]:
-    """Which words some memory has after all: of a long text not every word is in the vocabulary."""
-    sparse, where = view.ready.sparse, view.scope.where(("memory",))
-    if not isinstance(sparse, BM25):  # a model that knows related words finds something for every word
-        return set()
-    try:
-        vectors = yield Work(lambda: [sparse.embed_query(word) for word in words])
-    except Exception:  # the search will meet it too, and report it
-        return set()
-    answers = yield from calls.query(view.ready.collection, [VectorQuery(vector, 1, where) for vector in vectors])
-    return {word for word, points in zip(words, answers, strict=True) if points}

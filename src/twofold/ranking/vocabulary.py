@@ -1,18 +1,15 @@
-"""What a query names: its words matched against the tags and values that exist, and corrected where none has them."""
+"""What a query names, its words matched against the tags and values that exist; and what mistyped words mean."""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
-
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
 
 from twofold.filters import Equals, Scalar
 from twofold.ranking.signals import Named
@@ -134,54 +131,92 @@ def rarity(count: int, memories: int) -> float:
     return 1 - math.log(min(max(count, 1), memories)) / math.log(memories)
 
 
-# --- Mistyped words: the nearest one that some memory has ---
+# --- Mistyped words: what they may have been meant to be ---
 
 _SHORTEST = 5
 _LONG = 8
+_VOWELS = "aeiouy"
+_FIRST_OF_DENSE_SCRIPTS = "\u2e80"  # from here on a letter stands for a syllable or a word
 _SAME_START = 3
+# What stands in quotes, or between backticks, is meant as it is written.
+_QUOTED_OR_WORD = re.compile(r'"[^"]*"|“[^”]*”|«[^»]*»|`[^`]*`|[^\W_]+')
 
 
-@dataclass
-class Words:
-    """The words that memories have, with the number of memories that have each."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    _by_start: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """The words by their first letter, their first two and their first three."""
-
-    def add(self, counts: Mapping[str, int] | Iterable[str]) -> None:
-        """Take words in, or count them once more."""
-        for word, count in Counter(counts).items():
-            new = word not in self.counts
-            self.counts[word] = self.counts.get(word, 0) + count
-            for start in {word[:1], word[:2], word[:_SAME_START]} if new else ():
-                self._by_start[start].append(word)
-
-    def nearest(self, word: str) -> str | None:
-        """The known word that this one is most likely meant to be, None if there is none near enough.
-
-        One slip (a letter too many, too few, another, or two swapped) is forgiven in words of five letters
-        and more, two from eight on. Of equally near words the commoner one is taken. The first letter is expected to
-        be right, or swapped with the second: comparing with every word there is would take too long.
-        """
-        reach = 2 if len(word) >= _LONG else 1
-        # Hardly anybody mistypes the first letter, unless by swapping it with the second; but "sport" is not "port".
-        candidates = [*self._by_start.get(word[0], ()), *self._by_start.get(word[1] + word[0], ())]
-        found = process.extract(word, candidates, scorer=OSA.distance, score_cutoff=reach, limit=None)
-        return min(found, key=lambda hit: (hit[1], -self.counts[hit[0]], hit[0]))[0] if found else None
-
-    def has_form_of(self, word: str, stem: Stemmer) -> bool:
-        """Another form of this word is known."""
-        wanted = stem(word)
-        return any(stem(other) == wanted for other in self._by_start.get(word[:_SAME_START], ()))
+def doubtful(query: str, known: Container[str]) -> list[str]:
+    """The words of a query that may be mistyped, in lower case: long enough, not quoted, no numbers, not known."""
+    written = (found for found in _QUOTED_OR_WORD.findall(query.lower()) if len(found) >= _SHORTEST)
+    words = (word for word in dict.fromkeys(written) if word[0].isalpha() and max(word) < _FIRST_OF_DENSE_SCRIPTS)
+    return [word for word in words if fold(word) not in known]
 
 
-def corrections(query: str, words: Words, stem: Stemmer) -> dict[str, str]:
-    """For each word of the query that no memory has, the one that was probably meant.
+def is_form_of_known(word: str, known: Iterable[str], stem: Stemmer) -> bool:
+    """It is another form of a known word: "gardeners" needs no correction where "gardener" is a word."""
+    start, wanted = fold(word)[:_SAME_START], stem(word)
+    return any(stem(other) == wanted for other in known if other.startswith(start))
 
-    A word that is another form of a known one ("tunnels", "tunnel") needs no correction: both have the same stem.
+
+def spellings_near(word: str) -> dict[str, int]:
+    """Everything that a word may have been meant to be, and by how many slips.
+
+    One slip is a letter too many, too few, another, or two swapped. In words of eight letters and more two are forgiven
+    if they are of the common kinds: another vowel, a letter doubled or not, two swapped.
     """
-    unknown = [w for w in dict.fromkeys(split(query)) if len(w) >= _SHORTEST and w not in words.counts and w.isalpha()]
-    telling = [word for word in unknown if stem(word) is not None and not words.has_form_of(word, stem)]
-    meant = {word: words.nearest(word) for word in telling}
-    return {word: other for word, other in meant.items() if other is not None}
+    near = {}
+    if len(word) >= _LONG:
+        near = {twice: 2 for once in _common_slips(word) for twice in _common_slips(once)}
+    near.update(dict.fromkeys(_slips(word), 1))
+    near.pop(word, None)
+    return near
+
+
+def _slips(word: str) -> Iterator[str]:
+    """What one slip away from a word is written with letters like its own. A digit for a digit is no slip."""
+    blocks = {ord(letter) // 32 for letter in word}  # in Unicode, the letters of a script stand together
+    letters = [each for block in blocks for each in map(chr, range(block * 32, block * 32 + 32)) if _is_plain(each)]
+    for place in range(len(word) + 1):
+        before, letter, after = word[:place], word[place : place + 1], word[place + 1 :]
+        yield from (before + other + letter + after for other in letters)
+        if letter:
+            yield before + after
+            yield before + after[:1] + letter + after[1:]
+            yield from (before + other + after for other in letters if not (other.isdigit() and letter.isdigit()))
+
+
+def _is_plain(letter: str) -> bool:
+    return letter.isdigit() or (letter.isalpha() and letter == letter.lower())
+
+
+def _common_slips(word: str) -> Iterator[str]:
+    for place, letter in enumerate(word):
+        before, after = word[:place], word[place + 1 :]
+        yield before + 2 * letter + after
+        yield before + after[:1] + letter + after[1:]
+        if after[:1] == letter:
+            yield before + after
+        if letter in _VOWELS:
+            yield from (before + other + after for other in _VOWELS if other != letter)
+
+
+def most_likely(near: Mapping[str, int], texts: Iterable[str]) -> str | None:
+    """The word that was meant, of those that stand in texts which have one: the nearest, then the commonest.
+
+    A code (letters and digits) is only read as another if there is no second one like it: of E4020 to E4029 none is
+    what E4031 was meant to be.
+    """
+    slips = {fold(word): count for word, count in near.items() if len(word) >= _SHORTEST - 1 and word[0].isalpha()}
+    counts, spelled = Counter[str](), dict[str, str]()
+    for text in texts:
+        written = {fold(word): word for word in _WORD.findall(text)}
+        found = slips.keys() & written.keys()
+        counts.update(found)
+        spelled.update((word, written[word]) for word in found)
+    if not counts or (len(counts) > 1 and any(letter.isdigit() for word in counts for letter in word)):
+        return None
+    best = min(counts, key=lambda word: (slips[word], -counts[word], word))
+    # Capitals inside an identifier tell its parts; others only say where in a sentence it stood.
+    return spelled[best] if re.search(r"[^\W\d_A-Z][A-Z]", spelled[best]) else spelled[best].lower()
+
+
+def read_as(query: str, corrections: Mapping[str, str]) -> str:
+    """The query with what its mistyped words were meant to be."""
+    return _QUOTED_OR_WORD.sub(lambda found: corrections.get(fold(found[0]), found[0]), query) if corrections else query

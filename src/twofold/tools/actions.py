@@ -214,7 +214,7 @@ def search(memory: Memory, arguments: SearchArguments, _: str) -> flow.Flow[Tool
     """Find memories."""
     query, k, types, tags = arguments.query, arguments.max_results, arguments.types or None, arguments.tags
     result = yield from call_memory(memory.recall, memory.arecall, query, k, types=types, tags=tags)
-    notes = [f"Also looked for {right!r} instead of {wrong!r}." for wrong, right in result.corrections.items()]
+    notes = [f"Read {wrong!r} as {right!r}." for wrong, right in result.corrections.items()]
     notes += [f"The search could do less than usual: {result.degraded}."] if result.degraded else []
     notes += ["Cite a memory by its id."] if len(result) else []
     if not len(result) and (types or tags):
