@@ -55,7 +55,7 @@ def main(words: list[str] | None = None) -> None:
         for kind, opener in (("index", open_index), ("memory", open_memory)):
             cells, changed = measure(replace(vectors, data=right), mistyped, asked, opener)
             table.add_row(name, kind, *cells)
-            console.print(f"{name}, {kind}: {len(right.questions)} questions; changed: {changed}", markup=False)
+            console.print(f"{name}, {kind}: {', '.join(cells)}; read as others: {changed}", markup=False)
     console.print(table)
 
 

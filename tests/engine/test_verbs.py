@@ -194,14 +194,14 @@ def test_points_by_id(do: Verbs) -> None:
 
 
 def test_a_batch_of_queries(do: Verbs) -> None:
-    near = VectorQuery(np.array([1, 1], dtype=np.float32), 3, with_payload=("when", "who"))
+    near = VectorQuery(np.array([1, 1], dtype=np.float32), 3, with_payload=True)
     words = VectorQuery(Sparse([1, 8], [1.0, 1.0]), 10, score_threshold=0.1)
     corpus = VectorQuery(Sparse([1], [1.0]), 10, idf_corpus=Equals("who", "bob"))
     formula = Formula(Sum((LegScore(0), Product((0.5, LegScore(1))))), missing=(0.25, 0.0))
     fused, dbsf = (FusedQuery((near, words), how, 10) for how in (formula, DbsfFusion()))
     answers = do(calls.query("c", [near, words, corpus, fused, dbsf]))
     assert ids(answers[0]) == [4, 5, 3]
-    assert answers[0][0].payload["metadata"].keys() == {"n", "even"}
+    assert answers[0][0].payload["metadata"].keys() == {"n", "even", "when", "who"}
     assert ids(answers[1])[0] == 1
     assert sorted(ids(answers[2])) == [1, 3, 5]
     cosines, worded, together = (

@@ -99,14 +99,14 @@ def test_both_down_means_matching_words_in_the_text(memory: MemoryFace, parts: P
 
 def test_and_where_no_word_matches_parts_of_words(memory: MemoryFace, parts: Parts) -> None:
     parts.dense.down = parts.sparse.down = True
-    result = memory.recall("ATHOLE tun", explain=True)
+    result = memory.recall("HOLE tun", explain=True)
     assert [hit.text for hit in result] == ["rathole tunnels listen on port 2333"]
     assert result.mode == "text"
     assert "looked for as a part of the texts" in result.degraded
     assert result[0].explanation.fusion == "text"
     assert counts(memory) == [1]
     assert memory.recall("nothing like it").ids == []
-    assert memory.recall("athole", types=["rule"]).ids == []
+    assert memory.recall("hole", types=["rule"]).ids == []
 
 
 def test_the_last_resort_can_be_switched_off(open_memory: Opener, parts: Parts) -> None:
@@ -120,7 +120,7 @@ def test_the_last_resort_can_be_switched_off(open_memory: Opener, parts: Parts) 
 
 def test_a_damaged_memory_is_named_by_the_last_resort_too(memory: MemoryFace, parts: Parts) -> None:
     parts.dense.down = parts.sparse.down = True
-    (found,) = memory.recall("athole").ids
+    (found,) = memory.recall("hole").ids
     memory.raw.set(found, text="rathole pays to account 666")
     for query in ("athole", "rathole"):
         result = memory.recall(query)

@@ -42,13 +42,13 @@ def test_every_field_is_stored_and_read_back(open_here: Opener) -> None:
     stored = memory.raw.rows()[identity]["metadata"]
     item = memory.get(identity)
     assert {name: getattr(item, name) for name in given} == {**given, "tags": ("a",)}
-    assert set(stored) - {"shelf", "words"} == {name for name in FIELDS if getattr(item, name) is not None}
+    assert set(stored) - {"shelf"} == {name for name in FIELDS if getattr(item, name) is not None}
 
 
 def test_filters_and_indexes_know_the_fields() -> None:
     assert {field_path(name) for name in FIELDS} == set(FIELDS)
     assert field_path("project") == "metadata.project"
-    assert set(INDEXES) - {"shelf", "words"} == {name for name, each in FIELDS.items() if each.index}
+    assert set(INDEXES) - {"shelf"} == {name for name, each in FIELDS.items() if each.index}
     assert set(SHOWN) < set(FIELDS)
 
 

@@ -18,7 +18,7 @@ from twofold.memory.recall import Recall, build_signals
 from twofold.memory.state import Vocabulary
 from twofold.ranking.vocabulary import Lexicon
 
-QUIET = MemoryConfig(touch=False)
+QUIET = MemoryConfig(touch=False, typos=False)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,9 @@ def test_the_gate_costs_no_request_of_its_own_and_nothing_brings_its_vector(
 
 
 def test_the_first_search_asks_unrelated_questions_in_one_batch(asked: list[Sequence[EngineQuery]]) -> None:
-    with Memory.open(":memory:", user="ada", config=MemoryConfig(touch=False, near_duplicate=None)) as memory:
+    with Memory.open(
+        ":memory:", user="ada", config=MemoryConfig(touch=False, near_duplicate=None, typos=False)
+    ) as memory:
         memory.remember_many(MEMORIES)
         asked.clear()
         memory.recall("hedgehog")

@@ -255,7 +255,6 @@ PARTS = Parts(
     prefetch=lambda prefetches=None, **rest: models.Prefetch.model_construct(prefetch=prefetches, **rest),
     search_params=models.SearchParams.model_construct,
     idf_params=_IDF_CORPUS and (lambda corpus: _IDF_CORPUS.model_construct(corpus=corpus)),
-    payload_without=lambda keys: models.PayloadSelectorExclude(exclude=keys),
     dbsf=lambda: models.FusionQuery(fusion=models.Fusion.DBSF),
     newest_first=lambda key: models.OrderByQuery(order_by=_newest_first(key)),
     formula=lambda made, defaults: models.FormulaQuery.model_construct(formula=made, defaults=defaults),

@@ -223,7 +223,6 @@ PARTS = Parts(
     prefetch=edge.Prefetch,
     search_params=edge.SearchParams,
     idf_params=edge.IdfParams,
-    payload_without=edge.PayloadSelector.Exclude,
     dbsf=edge.Fusion.Dbsf,
     newest_first=lambda key: edge.OrderBy(key, edge.Direction.Desc),
     formula=edge.Formula,

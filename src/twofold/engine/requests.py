@@ -40,8 +40,7 @@ class VectorQuery:
     exact: bool = False
     idf_corpus: Filter | None = None
     """The points whose words decide how rare a word is; None for the whole collection."""
-    with_payload: bool | tuple[str, ...] = False
-    """Bring the payload along: all of it, or all but these metadata fields."""
+    with_payload: bool = False
     among: tuple[VectorQuery, ...] = ()
     """Score exactly what these find, instead of searching."""
 
@@ -60,7 +59,7 @@ class FusedQuery:
     legs: tuple[VectorQuery, ...]
     fusion: ex.EngineFusion | NewestFirst
     limit: int
-    with_payload: bool | tuple[str, ...] = True
+    with_payload: bool = True
 
 
 EngineQuery: TypeAlias = VectorQuery | FusedQuery
@@ -80,7 +79,6 @@ class Parts:
     search_params: _Make
     idf_params: _Make | None
     """From the filter of a corpus; None where the engine always counts in the whole collection."""
-    payload_without: _Make
 
     dbsf: _Make
     newest_first: _Make
@@ -131,18 +129,15 @@ class RequestBuilder:
 
     def request(self, query: EngineQuery) -> Any:
         """One request of a batch."""
-        wanted: Any = query.with_payload
-        if isinstance(wanted, tuple):
-            wanted = self.parts.payload_without([metadata_key(field) for field in wanted])
         if isinstance(query, VectorQuery):
-            return self.parts.request(**self._leg(query), with_payload=wanted)
+            return self.parts.request(**self._leg(query), with_payload=query.with_payload)
         for leg in query.legs[0].among if query.legs else ():  # what all legs have among theirs comes first
             self._prefetch(leg)
         return self.parts.request(
             limit=query.limit,
             query=self._fusion(query.fusion),
             prefetches=[self._prefetch(leg) for leg in query.legs],
-            with_payload=wanted,
+            with_payload=query.with_payload,
         )
 
     def _leg(self, leg: VectorQuery) -> dict[str, Any]:

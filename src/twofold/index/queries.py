@@ -6,7 +6,7 @@ be. A `QueryEncoder` turns its text into vectors, one for each leg that can be u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,7 +22,7 @@ from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import known_words
 from twofold.encoders.rerankers import Reranker, as_reranker, resolve_reranker
 from twofold.engine import calls
-from twofold.engine.layout import Stored, from_point, native_part_of
+from twofold.engine.layout import ScoredPoint, Stored, from_point, native_part_of
 from twofold.engine.requests import VectorQuery
 from twofold.errors import EncoderError, EngineError, EngineUnavailable, InvalidQuery, TwofoldError
 from twofold.filters import Native, Node, parse, part_of
@@ -60,8 +60,6 @@ class Query:
     names: str = ""
     """The words of what the query names. They are looked for by themselves too, so that documents which have them are
     found even where others match the rest of the query better."""
-    hidden_fields: tuple[str, ...] = ()
-    """Metadata fields that a hit doesn't need."""
     idf_corpus: Node | None = None
     """The documents whose words decide how rare a word is; None for the whole collection."""
     part: Node | None = None
@@ -294,22 +292,22 @@ class QueryEncoder:
 # --- Typing errors ---
 
 _MAX_DOUBTFUL_WORDS = 8  # a text with more of them is in another language, or no question
-_MAX_WORDS_SEEN = 10_000
+_MAX_WORDS = 10_000
 _TEXTS_COMPARED = 32
 
 
 class TypoReader:
-    """Finds out what mistyped words of queries were meant to be, and remembers which words need no correction.
+    """Finds out what mistyped words of queries were meant to be, and remembers which need no correction.
 
-    What is a word is asked of the dense model's vocabulary, then of the collection: which documents have it, and if
-    none has, which have something that is spelled nearly like it. So it knows the words of everything that is stored,
-    here or elsewhere, a moment ago or for years; and whoever may see only some documents learns no word of the others.
+    Whether a word is one is asked of the bundled model's vocabulary, then of the collection: has a document this word,
+    and if not, which have something that is spelled nearly like it? So all that is stored counts, whoever wrote it and
+    when; and who may see only some documents learns no word of the others.
     """
 
     def __init__(self, ready: Ready) -> None:
         self._ready = ready
         self._known: frozenset[str] | None = None
-        self._there: LRU[bool] = LRU(_MAX_WORDS_SEEN)
+        self._words: LRU[bool] = LRU(_MAX_WORDS)
 
     def corrections(
         self,
@@ -317,7 +315,6 @@ class TypoReader:
         where: Node | None,
         reasons: list[str],
         words_of: Callable[[Stored], str] = lambda stored: stored.text,
-        hidden_fields: tuple[str, ...] = (),
     ) -> Flow[dict[str, str]]:
         """For each word of a text that is none, and that no document has, the one that was probably meant."""
         sparse = self._ready.sparse
@@ -328,40 +325,32 @@ class TypoReader:
         words = doubtful(text, self._known)
         if not words or len(words) > _MAX_DOUBTFUL_WORDS:
             return {}
+        keys = {word: f"{where!r} {word}" for word in words}  # a filter of the engine's own can't be hashed
+        words = [word for word in words if not self._words.get(keys[word])]
+        forms = [word for word in words if is_form_of_known(word, self._known, sparse.stem)]
+        words = [word for word in words if word not in forms]
         try:
-            words = yield from self._absent(words, where, sparse)
-            if not words:
-                return {}
-            near = [spellings_near(word) for word in words]
-            vectors: list[Sparse] = yield Work(lambda: [sparse.word_vector(each) for each in near])
-            payload = hidden_fields or True
-            queries = [VectorQuery(each, _TEXTS_COMPARED, where, with_payload=payload) for each in vectors]
-            found = yield from calls.query(self._ready.collection, queries)
+            found = yield from self._find([[word] for word in words], sparse, where)
+            absent = [word for word, points in zip(words, found, strict=True) if not points]
+            for word in {*words, *forms}.difference(absent):
+                self._words.put(keys[word], True)
+            near = [spellings_near(word) for word in absent]
+            found = yield from self._find(near, sparse, where, limit=_TEXTS_COMPARED)
         except EngineUnavailable:
             raise
         except EngineError as error:
             reasons.append(f"typing errors could not be looked for: {error}")
             return {}
         texts = [[words_of(from_point(point)) for point in points] for points in found]
-        meant = {
-            fold(word): most_likely(*each) for word, each in zip(words, zip(near, texts, strict=True), strict=True)
-        }
-        return {word: right for word, right in meant.items() if right is not None}
+        meant = [most_likely(*each, sparse.stem) for each in zip(near, texts, strict=True)]
+        return {fold(word): right for word, right in zip(absent, meant, strict=True) if right is not None}
 
-    def _absent(self, words: Sequence[str], where: Node | None, sparse: BM25) -> Flow[list[str]]:
-        """Those of the words that no document has, and that are no forms of known words either."""
-        part, known = repr(where), self._known or frozenset()  # a filter of the engine's own can't be hashed
-        words = [word for word in words if not self._there.get(f"{part} {word}")]
+    def _find(
+        self, words: Sequence[Iterable[str]], sparse: BM25, where: Node | None, limit: int = 1
+    ) -> Flow[list[Sequence[ScoredPoint]]]:
+        """For each of several lists of words, documents that have one of them."""
         if not words:
             return []
-        vectors: list[Sparse] = yield Work(lambda: [sparse.word_vector([word]) for word in words])
-        queries = [VectorQuery(vector, 1, where) for vector in vectors]
-        found = yield from calls.query(self._ready.collection, queries)
-        for word, points in zip(words, found, strict=True):
-            if points:
-                self._there.put(f"{part} {word}", True)
-        absent = [word for word, points in zip(words, found, strict=True) if not points]
-        unknown: list[str] = yield Work(
-            lambda: [word for word in absent if not is_form_of_known(word, known, sparse.stem)]
-        )
-        return unknown
+        vectors: list[Sparse] = yield Work(lambda: [sparse.word_vector(each) for each in words])
+        queries = [VectorQuery(vector, limit, where, with_payload=limit > 1) for vector in vectors]
+        return (yield from calls.query(self._ready.collection, queries))

@@ -207,7 +207,7 @@ class Searcher:
             legs = [replace(leg, limit=everything, among=found) for leg in legs]
         if plan.native is None:
             return [*legs]
-        fused = FusedQuery(tuple(legs), plan.native, limit, with_payload=query.hidden_fields or True)
+        fused = FusedQuery(tuple(legs), plan.native, limit)
         return [fused, *legs] if query.explain else [fused]
 
     def leg_request(

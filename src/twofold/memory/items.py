@@ -24,7 +24,6 @@ from twofold.documents import Record, check, iso, point_id
 from twofold.engine.layout import Stored
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery, TwofoldError
 from twofold.filters import All, AnyOf, Either, Equals, Leaf, Node, Not, Present, parse
-from twofold.ranking.vocabulary import split
 from twofold.results import Hit, Problem, SearchResult, is_explanation
 from twofold.text import find_surrogate, normalise
 
@@ -228,11 +227,10 @@ FIELDS: Mapping[str, MemoryField] = MappingProxyType(
 SHOWN = tuple(each.name for each in FIELDS.values() if each.shown)
 """The fields that adapters hand on beside the text of a memory."""
 
-# "shelf" keeps the rows of users, and their memories, logs and feedback, apart: see `Scope`. "words" holds what a
-# mistyped word is compared with. Neither is a field of the memory.
+# "shelf" keeps the rows of users, and their memories, logs and feedback, apart: see `Scope`. It is no field
+# of the memory.
 INDEXES = {
     "shelf": "tenant",
-    "words": "keyword",
     **{each.name: each.index for each in FIELDS.values() if each.index is not None},
 }
 """Payload indexes for everything that is filtered, counted, sorted or computed with: nothing is read row by row."""
@@ -404,9 +402,6 @@ class MemoryStats:
 
 # --- A memory as a stored document, and back ---
 
-_MIN_WORD_LENGTH = 4
-_MAX_WORDS_PER_MEMORY = 256
-
 
 def content_hash(text: str) -> str:
     """What tells one text from another."""
@@ -415,18 +410,8 @@ def content_hash(text: str) -> str:
 
 def to_record(item: MemoryItem, shelf: str) -> Record:
     """A memory as a document that can be stored under the label of a shelf; raises `InvalidDocument` if it can't."""
-    metadata = {"shelf": shelf, **_written(item, FIELDS), "words": searchable_words(item)}
+    metadata = {"shelf": shelf, **_written(item, FIELDS)}
     return next(check([{"text": item.text, "id": item.id, "metadata": metadata}]))
-
-
-def searchable_words(item: MemoryItem) -> list[str]:
-    """The words that a mistyped one is compared with."""
-    return words_in(" ".join([item.text, item.category or "", *item.tags]))[:_MAX_WORDS_PER_MEMORY]
-
-
-def words_in(text: str) -> list[str]:
-    """The words of a text that are long enough to be mistyped, each once."""
-    return list(dict.fromkeys(word for word in split(text) if len(word) >= _MIN_WORD_LENGTH))
 
 
 def lexical_text(metadata: Mapping[str, Any], text: str) -> str:

@@ -20,7 +20,19 @@ from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
 from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
 from twofold.errors import FilterError, InvalidQuery
-from twofold.filters import All, AnyOf, Between, Equals, HasPoint, HasVector, Node, Not, matches_all
+from twofold.filters import (
+    All,
+    AnyOf,
+    Between,
+    Either,
+    Equals,
+    HasPoint,
+    HasVector,
+    Node,
+    Not,
+    TextContains,
+    matches_all,
+)
 from twofold.flow import Flow, Work
 from twofold.index.queries import check_text
 from twofold.memory.items import (
@@ -41,13 +53,13 @@ from twofold.memory.items import (
     pieces,
     read_rows,
     to_item,
-    words_in,
 )
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
 from twofold.memory.state import View
 from twofold.memory.writing import checked, encode, new_item, places, put, put_turns, rewrite_neighbours, turns_at
 from twofold.text import clean_query
+from twofold.text import words as plain_words
 
 logger = logging.getLogger("twofold.memory")
 
@@ -210,10 +222,11 @@ def logs(
         check_whole_number(limit, "limit", 1, MAX_LIMIT)
         text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
         words = yield from _words_of(view, text)
-        if words is None:  # the words that are stored to compare mistyped ones with
-            wanted.append(AnyOf("words", tuple(words_in(text))))
-        elif not words.indices:
+        plain = plain_words(text)
+        if not plain or (words is not None and not words.indices):
             return MemoryPage(())
+        if words is None:
+            wanted.append(Either(tuple(map(TextContains, plain))))
     return (yield from newest(view, view.scope.where(("log",), *wanted), limit, after, words))
 
 

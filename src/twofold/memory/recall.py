@@ -110,7 +110,6 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
         ranker=SignalRanker(query.ranker.fusion, query.config.min_score, signals, gate, surplus, every_word, screen),
         corrections=corrected,
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
-        hidden_fields=_HIDDEN_FIELDS,
         idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.rows + view.shared.added) else None,
         part=shelf,
         words_of=_words_of,
@@ -243,7 +242,6 @@ def adaptive(fusion: Strategy, memories: int) -> Alpha:
 # --- What the query means and names, and how the signals count ---
 
 _MISTYPED_WEIGHT = 0.9
-_HIDDEN_FIELDS = ("words",)
 _NOT_COMPARED = "the query's words could not be compared with tags"
 
 
@@ -253,7 +251,7 @@ def _corrections(view: View, query: str, shelf: Node, reasons: list[str]) -> Flo
         return {}
     said: list[str] = []
     text, _ = clean_query(query, view.store.search.max_query_chars)
-    corrected = yield from view.searcher.typos.corrections(text, shelf, said, _words_of, _HIDDEN_FIELDS)
+    corrected = yield from view.searcher.typos.corrections(text, shelf, said, _words_of)
     for reason in said:
         _degraded(reason, reasons)
     return corrected

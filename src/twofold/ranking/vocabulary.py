@@ -133,8 +133,9 @@ def rarity(count: int, memories: int) -> float:
 
 # --- Mistyped words: what they may have been meant to be ---
 
-_SHORTEST = 5
+_SHORTEST, _LONGEST = 5, 32
 _LONG = 8
+_LONGEST_ENDING = 3
 _VOWELS = "aeiouy"
 _FIRST_OF_DENSE_SCRIPTS = "\u2e80"  # from here on a letter stands for a syllable or a word
 _SAME_START = 3
@@ -144,7 +145,7 @@ _QUOTED_OR_WORD = re.compile(r'"[^"]*"|“[^”]*”|«[^»]*»|`[^`]*`|[^\W_]+'
 
 def doubtful(query: str, known: Container[str]) -> list[str]:
     """The words of a query that may be mistyped, in lower case: long enough, not quoted, no numbers, not known."""
-    written = (found for found in _QUOTED_OR_WORD.findall(query.lower()) if len(found) >= _SHORTEST)
+    written = (found for found in _QUOTED_OR_WORD.findall(query.lower()) if _SHORTEST <= len(found) <= _LONGEST)
     words = (word for word in dict.fromkeys(written) if word[0].isalpha() and max(word) < _FIRST_OF_DENSE_SCRIPTS)
     return [word for word in words if fold(word) not in known]
 
@@ -197,22 +198,26 @@ def _common_slips(word: str) -> Iterator[str]:
             yield from (before + other + after for other in _VOWELS if other != letter)
 
 
-def most_likely(near: Mapping[str, int], texts: Iterable[str]) -> str | None:
-    """The word that was meant, of those that stand in texts which have one: the nearest, then the commonest.
+def most_likely(near: Mapping[str, int], texts: Iterable[str], stem: Stemmer) -> str | None:
+    """The word that was meant, of those in some texts that are near, or forms of what is: the nearest, the commonest.
 
     A code (letters and digits) is only read as another if there is no second one like it: of E4020 to E4029 none is
     what E4031 was meant to be.
     """
     slips = {fold(word): count for word, count in near.items() if len(word) >= _SHORTEST - 1 and word[0].isalpha()}
-    counts, spelled = Counter[str](), dict[str, str]()
+    counts, spelled, distances = Counter[str](), dict[str, str](), dict[str, tuple[int, int]]()
     for text in texts:
-        written = {fold(word): word for word in _WORD.findall(text)}
-        found = slips.keys() & written.keys()
-        counts.update(found)
-        spelled.update((word, written[word]) for word in found)
+        for written in set(_WORD.findall(text)):
+            word = fold(written)
+            for ending in range(_LONGEST_ENDING + 1):
+                base = word[: len(word) - ending]
+                if base in slips and (not ending or stem(base) == stem(word)):
+                    counts[word] += 1
+                    spelled[word], distances[word] = written, (slips[base], ending)
+                    break
     if not counts or (len(counts) > 1 and any(letter.isdigit() for word in counts for letter in word)):
         return None
-    best = min(counts, key=lambda word: (slips[word], -counts[word], word))
+    best = min(counts, key=lambda word: (distances[word], -counts[word], word))
     # Capitals inside an identifier tell its parts; others only say where in a sentence it stood.
     return spelled[best] if re.search(r"[^\W\d_A-Z][A-Z]", spelled[best]) else spelled[best].lower()
 
