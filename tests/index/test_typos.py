@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 
+from benchmarks.typos import slip
 from tests.faces import Face
-from twofold import Document, SearchConfig
+from twofold import Document, HybridIndex, SearchConfig
+from twofold.encoders.models import known_words
 from twofold.testing import HashEmbedding
 
 Opener = Callable[..., Face]
@@ -115,3 +118,17 @@ def test_the_model_gets_the_text_as_it_was_meant(open_index: Opener) -> None:
     model.queries.clear()
     index.search('where does Rathoel listen, "rathoel"?')
     assert model.queries == ['where does rathole listen, "rathoel"?']
+
+
+def test_no_right_word_is_changed_and_most_slips_are_mended() -> None:
+    chance = random.Random(7)
+    right = chance.sample(sorted(known_words()), 500)
+    mistyped = {
+        slip(word, chance): word for word in ("rathole", "interstellar", "simulated", "wormhole", "reykjavik") * 8
+    }
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        index.add(list(NOTES.values()))
+        for start in range(0, len(right), 25):
+            assert index.search(" ".join(right[start : start + 25])).corrections == {}
+        mended = [index.search(typed).corrections.get(typed) == word for typed, word in mistyped.items()]
+    assert sum(mended) >= 0.95 * len(mended)

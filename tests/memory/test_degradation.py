@@ -129,7 +129,7 @@ def test_a_damaged_memory_is_named_by_the_last_resort_too(memory: MemoryFace, pa
 
 
 def test_a_part_of_a_word_is_found_where_words_alone_are_asked_for(memory: MemoryFace) -> None:
-    result = memory.recall("athol", alpha=0.0)
+    result = memory.recall("atho", alpha=0.0)
     assert [hit.text for hit in result] == ["rathole tunnels listen on port 2333"]
     assert result.mode == "text"
     assert result.degraded == "no word matched, so the query was looked for as a part of the texts"
