@@ -314,7 +314,7 @@ class TypoReader:
         text: str,
         where: Node | None,
         reasons: list[str],
-        words_of: Callable[[Stored], str] = lambda stored: stored.text,
+        words_of: Callable[[Stored], str] = lambda stored: stored.searched_text,
     ) -> Flow[dict[str, str]]:
         """For each word of a text that is none, and that no document has, the one that was probably meant."""
         sparse = self._ready.sparse

@@ -92,14 +92,11 @@ class Searcher:
         if (not text and query.vector is None) or query.k == 0:
             return Outcome(SearchResult((), "hybrid", query=query.text))
         reasons, reranker = [note] if note else [], query.reranker
-        if isinstance(reranker, str):
-            reranker = yield Work(lambda: resolve_reranker(query.reranker))
         if query.where is not None:
             yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
-        corrections = query.corrections
+        corrections = query.corrections if query.config.typos else {}
         if corrections is None:
-            looked_for = query.config.typos
-            corrections = (yield from self.typos.corrections(text, query.where, reasons)) if looked_for else {}
+            corrections = yield from self.typos.corrections(text, query.where, reasons)
         text = read_as(text, corrections)
         fusion = self.tuned if self.tuned is not None and query.ranker.fusion == Auto() else query.ranker.fusion
         legs = yield from self.encoder.encode(text, fusion, query, reasons)
@@ -122,7 +119,7 @@ class Searcher:
         if reranker is not None and shown:
             relevances = [_relevance(each, ranker, names) for each in shown]
             shown = yield from _look_again(reranker, text, query, shown, relevances, reasons)
-            shown = [each for each in shown if floor is None or _relevance(each, ranker, names) >= floor]
+            shown = [each for each in shown if _relevance(each, ranker, names) >= (floor or 0.0)]
         page = shown[query.offset : query.end]
         reasons.extend(self.ready.notes)
         for reason in reasons:
@@ -344,7 +341,7 @@ def _shown(
 
 
 def _look_again(
-    reranker: Reranker,
+    reranker: Reranker | str,
     text: str,
     query: Query,
     shown: list[Candidate],
@@ -352,9 +349,10 @@ def _look_again(
     reasons: list[str],
 ) -> Flow[list[Candidate]]:
     """What a reranker makes of the best; if it fails, what there was before it."""
+    loaded: Reranker = (yield Work(lambda: resolve_reranker(reranker))) if isinstance(reranker, str) else reranker
     documents = [each.row.as_document() for each in shown[: query.config.rerank_top]]
     try:
-        order = yield from reranker.rerank(text, documents, query.config.rerank_timeout)
+        order = yield from loaded.rerank(text, documents, query.config.rerank_timeout)
     except Exception as error:  # whatever a model raises, there is a ranking
         reasons.append(f"the reranker failed, so the ranking before it stands: {type(error).__name__}: {error}")
         return shown
