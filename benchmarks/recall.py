@@ -37,7 +37,7 @@ def _prepared(data: Data) -> DenseEncoder:
         return data.dense[[int(text.split(maxsplit=1)[0].removeprefix("no")) % data.points for text in texts]]
 
     return DenseEncoder(
-        name=models.BUNDLED,
+        name=models.MINILM,
         dim=DIM,
         languages=frozenset({"english"}),
         embed_documents=documents,

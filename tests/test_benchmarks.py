@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import measure, recall
+from benchmarks import models as encoding
 from benchmarks.__main__ import _ratios, _table
 from benchmarks.data import Data
 from benchmarks.engines import ENGINES
@@ -81,6 +82,13 @@ def test_recall_is_measured_against_pure_vector_search() -> None:
     assert result["recall"]["p50_ms"] < 60 * result["pure vector"]["p50_ms"], "one request, not one for each memory"
 
 
+@pytest.mark.parametrize("name", encoding.names())
+def test_a_bundled_model_is_measured_against_the_runtime(name: str) -> None:
+    result = encoding.measure(name, texts=2)
+    assert all(value > 0 for key, value in result.items() if key != "memory_mb"), "it may be loaded already"
+    assert encoding.table({name: result}).row_count == 2
+
+
 # --- Natural questions to memories ---
 
 
@@ -137,7 +145,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return np.asarray(model.embed_documents(texts), dtype=np.float32)
 
     encoder = models.resolve_dense(model)
-    monkeypatch.setattr(models, "bundled_dense", lambda: encoder)
+    monkeypatch.setattr(models, "resolve_dense", lambda name=None: encoder)
     monkeypatch.setattr(vectors, "_embed", embed)
     known = {"tunnels": sets.Known("support"), "kitchen": sets.Known("passages")}
     monkeypatch.setattr(sets, "KNOWN", known)

@@ -53,12 +53,15 @@ class Answer:
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memories", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="with memories.jsonl and questions.jsonl")
+    parser.add_argument(
+        "--model", help="fast, best, multilingual, or one of fastembed's list; the memory's own by default"
+    )
     parser.add_argument("--wrong", action="store_true", help="show each question that `auto` answers wrongly")
     chosen = parser.parse_args(words)
     console = Console(width=max(Console().width, _WIDTH))
     memories, questions = (read(chosen.folder / f"{name}.jsonl") for name in ("memories", "questions"))
     with console.status("asking"):
-        answers = measure(memories, questions)
+        answers = measure(memories, questions, dense=chosen.model)
     console.print(table(answers))
     if chosen.wrong:
         texts = {memory["id"]: memory["text"] for memory in memories}

@@ -97,7 +97,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="NAME[=FOLDER]",
-        help="another dense model of fastembed's list, from its cache, or from a folder with its files",
+        help="another dense model: fast, best, multilingual, or one of fastembed's list, from its cache or a folder",
     )
 
 

@@ -28,7 +28,7 @@ class Material:
     documents: dict[str, Any]
     queries: dict[str, Any]
     """Also those that were asked since: what a search asks to see what scores mean, say."""
-    model: DenseEncoder = field(default_factory=models.bundled_dense)
+    model: DenseEncoder = field(default_factory=lambda: models.resolve_dense(None))
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Only texts of the set, however they are normalised."""
@@ -59,7 +59,7 @@ class Material:
 
 
 def model_named(name: str | None) -> DenseEncoder:
-    """The bundled model, one of fastembed's list, or one whose files are in a folder: NAME=FOLDER."""
+    """A bundled one (by default MiniLM), one of fastembed's list, or one whose files are in a folder: NAME=FOLDER."""
     named, _, folder = (name or "").partition("=")
     if not folder:
         return models.resolve_dense(named or None)
@@ -76,8 +76,8 @@ def model_named(name: str | None) -> DenseEncoder:
 def material(
     data: Dataset, language: str, cache: Path, sample: int | None = None, model: DenseEncoder | None = None
 ) -> Material:
-    """A set with the vectors of a model, by default the bundled one."""
-    model = models.bundled_dense() if model is None else model
+    """A set with the vectors of a model, by default the bundled MiniLM."""
+    model = models.resolve_dense(model)
     documents = [document.text for document in data.documents]
     queries = [_plain(question.text) for question in data.questions]
     stored = _vectors(f"{data.name}-documents", documents, cache, model, _CHUNK)

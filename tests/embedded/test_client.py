@@ -111,12 +111,24 @@ def test_an_async_client_uploads_at_once_as_qdrant_clients_own_does(tmp_path: Pa
     assert asyncio.run(work()) == 4
 
 
-def test_texts_are_encoded_as_by_qdrant_clients_own(client: EmbeddedClient) -> None:
+def bundled_for_fastembed(folder: Path) -> Path:
+    """The bundled MiniLM, with the files beside it that fastembed wants."""
+    bundled = Path(twofold.__file__).parent / "encoders" / "bundled"
+    (folder / "model.onnx").symlink_to(bundled / "minilm.onnx")
+    (folder / "tokenizer.json").symlink_to(bundled / "tokenizer.json")
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    settings = {"config": {"pad_token_id": 0}, "tokenizer_config": {"model_max_length": 256, **special}}
+    for name, values in {**settings, "special_tokens_map": special}.items():
+        (folder / f"{name}.json").write_text(json.dumps(values))
+    return folder
+
+
+def test_texts_are_encoded_as_by_qdrant_clients_own(client: EmbeddedClient, tmp_path: Path) -> None:
     """The bundled model stands in for one of fastembed's list, which would have to be downloaded."""
     if not any(known["model"] == MODEL for known in TextEmbedding.list_supported_models()):
         mean, source = PoolingType.MEAN, ModelSource(hf=MODEL)
         TextEmbedding.add_custom_model(MODEL, mean, True, source, dim=384, model_file="model.onnx")
-    folder = Path(twofold.__file__).parent / "encoders" / "minilm"
+    folder = bundled_for_fastembed(tmp_path)
 
     def text(words: str) -> m.Document:
         return m.Document(text=words, model=MODEL, options={"specific_model_path": str(folder)})

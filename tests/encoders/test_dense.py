@@ -168,7 +168,9 @@ def test_async_methods_of_a_model_are_awaited() -> None:
 def test_an_encoder_stands_for_itself_and_nothing_for_the_bundled_one() -> None:
     encoder = resolve_dense(HashEmbedding())
     assert resolve_dense(encoder) is encoder
-    assert resolve_dense(None).name == resolve_dense(models.BUNDLED).name == models.BUNDLED
+    assert resolve_dense(None).name == resolve_dense("fast").name == models.MINILM
+    assert resolve_dense("best").name == f"{models.MINILM}+{models.ARCTIC}"
+    assert all(resolve_dense(name).name == name for name in (models.MINILM, models.ARCTIC, models.BOTH))
 
 
 @pytest.mark.parametrize(

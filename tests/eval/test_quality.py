@@ -23,17 +23,16 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A folder with one set, and a model that counts what it embeds."""
     write_beir(tmp_path / "data" / "notes")
     counts: list[int] = []
-    hashed = HashEmbedding(models.BUNDLED_DIM)
+    hashed = HashEmbedding(384)
 
     def embed(what: str, texts: Any, model: DenseEncoder, chunk: int | None) -> Any:
         counts.append(len(texts))
         return np.asarray(hashed.embed_documents(texts), dtype=np.float32)
 
     monkeypatch.setattr(vectors, "_embed", embed)
-    bundled = models.bundled_dense()
+    bundled = models.resolve_dense(None)
     # What a search asks besides, to see what scores mean, is embedded alike.
     mine = replace(bundled, embed_query=lambda text: np.asarray(hashed.embed_query(text), dtype=np.float32))
-    monkeypatch.setattr(models, "bundled_dense", lambda: mine)
     monkeypatch.setattr(models, "resolve_dense", lambda name=None: mine)
     monkeypatch.setattr(
         sets, "KNOWN", {"notes": sets.Known(same=None, apart=("topic", "q4"), published={"words": 0.9})}

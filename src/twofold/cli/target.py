@@ -26,7 +26,7 @@ Collection: TypeAlias = Annotated[
 ]
 ApiKey: TypeAlias = Annotated[str | None, typer.Option(envvar="TWOFOLD_API_KEY", help="For a server that wants one.")]
 Model: TypeAlias = Annotated[
-    str | None, typer.Option(help="Dense model, by fastembed name. Default: the collection's, or the bundled MiniLM.")
+    str | None, typer.Option(help="fast, best, multilingual, or a fastembed name. Default: the collection's own.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 

@@ -67,6 +67,8 @@ class DenseEncoder:
     """The model can be loaded again by its name alone."""
     languages: frozenset[str] | None = None
     """The languages that the model knows; None where nobody said, which counts as all."""
+    word_weight: float = 1.0
+    """What words count beside it in languages that it knows: less than 1 beside a model that is better than most."""
 
 
 class SparseEncoder(Protocol):

