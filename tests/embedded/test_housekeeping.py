@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -198,3 +200,20 @@ def test_a_shut_gate_lets_nobody_in() -> None:
     late.join()
     holder.join()
     assert log == ["left", "shut", "open", "in"]
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_gone_at_exit_is_no_traceback(tmp_path: Path) -> None:
+    program = """
+import shutil, sys
+from twofold.embedded import embedded_client
+from qdrant_client import models
+client = embedded_client(sys.argv[1])
+client.create_collection("a", models.VectorParams(size=2, distance=models.Distance.COSINE))
+client.upsert("a", [models.PointStruct(id=1, vector=[1, 2])])
+shutil.rmtree(sys.argv[1])
+"""
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path / "store")], capture_output=True, text=True)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr
+    assert "was removed while it was open" in ended.stderr

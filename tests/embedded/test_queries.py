@@ -34,6 +34,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "threshold": {"query": VECTOR, "using": "dense", "score_threshold": 0.5, "limit": 50},
     "page 2": {"query": VECTOR, "using": "dense", "offset": 10},
     "exact": {"query": VECTOR, "using": "dense", "search_params": m.SearchParams(exact=True, hnsw_ef=64)},
+    "params as a dict": {"query": VECTOR, "using": "dense", "search_params": {"exact": True}},
     "dbsf": {"prefetch": LEGS, "query": m.FusionQuery(fusion=m.Fusion.DBSF)},
     "rescored": {"prefetch": LEGS[1], "query": VECTOR, "using": "dense"},
     "nested prefetch": {
@@ -159,6 +160,8 @@ def test_order_by_and_sample(notes: Any) -> None:
     assert [p.payload["n"] for p in notes.query_points("notes", order, limit=3).points] == [59, 58, 57]
     sample = notes.query_points("notes", m.SampleQuery(sample=m.Sample.RANDOM), limit=60).points
     assert len({p.id for p in sample}) == 60
+    sample = notes.query_points("notes", m.SampleQuery(sample=m.Sample.RANDOM), limit=60, offset=10).points
+    assert len(sample) == 60  # nothing to skip: its order means nothing
 
 
 def test_scroll_in_order(notes: Any) -> None:
@@ -212,6 +215,15 @@ def test_choices_of_payload_and_vectors(notes: Any) -> None:
     assert isinstance(one(with_vectors=True).vector, dict)
     with pytest.raises(BadRequest, match="'other'"):
         one(with_vectors=["other"])
+
+
+def test_mmr_gives_no_vectors_that_nobody_asked_for(notes: Any) -> None:
+    query = m.NearestQuery(nearest=VECTOR, mmr=m.Mmr(diversity=0.3))
+    for asked, names in ((False, None), (["words"], ["words"]), (True, ["dense", "words"])):
+        for point in notes.query_points("notes", query, using="dense", limit=3, with_vectors=asked).points:
+            assert (point.vector and sorted(point.vector)) == names
+    with pytest.raises(NotImplementedError, match="dense"):
+        notes.query_points("notes", m.NearestQuery(nearest=WORDS, mmr=m.Mmr()), using="words")
 
 
 def test_lookup_from_another_collection(notes: Any) -> None:
@@ -318,8 +330,44 @@ def test_facet_counts(notes: Any) -> None:
         "notes", "kind", facet_filter=m.Filter(must=[m.FieldCondition(key="n", range=m.Range(lt=10))])
     ).hits
     assert {hit.value: hit.count for hit in hits} == {"note": 4, "film": 3, "link": 3}
+    for _ in range(3):  # an estimate would leave values out
+        answer = notes.facet("notes", "kind", limit=2, exact=False).hits
+        assert answer == notes.facet("notes", "kind", limit=2, exact=True).hits
     with pytest.raises(BadRequest, match="index"):
         notes.facet("notes", "text")
+
+
+def test_how_near_points_are_to_each_other(pair: Any) -> None:
+    embedded, local = pair
+    asked = {"collection_name": "notes", "query_filter": FILTER, "sample": 60, "limit": 3, "using": "dense"}
+    ours, theirs = (client.search_matrix_pairs(**asked).pairs for client in (embedded, local))
+    assert [(each.a, each.b) for each in ours] == [(each.a, each.b) for each in theirs]
+    assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-5)
+    offsets, others = (client.search_matrix_offsets(**asked) for client in (embedded, local))
+    assert (offsets.ids, offsets.offsets_row) == (others.ids, others.offsets_row)
+    assert offsets.offsets_col == others.offsets_col
+    assert embedded.search_matrix_pairs("notes", sample=2, using="dense", query_filter=m.Filter(
+        must=[m.HasIdCondition(has_id=[3])])).pairs == []  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "complaint"),
+    [
+        ("price", "a number at 'price'"),
+        (m.SumExpression(sum=["$score", "kind"]), "a number at 'kind'"),
+        (m.DatetimeKeyExpression(datetime_key="kind"), "a datetime at 'kind'"),
+        (m.LnExpression(ln=-1.0), "non-finite"),
+        (m.DivExpression(div=m.DivParams(left="n", right=0.0)), "non-finite"),
+    ],
+    ids=repr,
+)
+def test_a_formula_that_cannot_be_computed_says_what_is_wrong(notes: Any, expression: Any, complaint: str) -> None:
+    notes.delete_payload("notes", ["price"], [3])
+    with pytest.raises(BadRequest, match=complaint):
+        notes.query_points("notes", **formula(expression))
+    request = m.QueryRequest(prefetch=LEGS, query=m.FormulaQuery(formula=expression), limit=60)
+    with pytest.raises(BadRequest, match=complaint):
+        notes.query_batch_points("notes", [m.QueryRequest(query=VECTOR, using="dense"), request])
 
 
 def test_retrieve(notes: Any) -> None:

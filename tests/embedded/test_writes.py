@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
+from contextlib import closing
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -12,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from qdrant_client import QdrantClient
 from qdrant_client import models as m
 
 from twofold.embedded import BadRequest, EmbeddedClient, NotFound, embedded_client
@@ -182,9 +184,13 @@ class Color(Enum):
 def test_payload_values_become_json(plain: EmbeddedClient) -> None:
     zone = timezone(timedelta(hours=2))
     given = {
-        "utc": datetime(2024, 5, 1, 12, 30),
+        "naive": datetime(2024, 5, 1, 12, 30),
+        "utc": datetime(2024, 5, 1, 12, 30, tzinfo=timezone.utc),
         "zone": datetime(2024, 5, 1, 12, 30, tzinfo=zone),
         "day": date(2024, 5, 1),
+        "time": time(12, 30),
+        "span": timedelta(days=1, seconds=2),
+        "bytes": b"abc",
         "uuid": UUID(int=5),
         "decimal": Decimal("1.5"),
         "enum": Color.RED,
@@ -202,9 +208,13 @@ def test_payload_values_become_json(plain: EmbeddedClient) -> None:
     }
     plain.upsert("p", [m.PointStruct.model_construct(id=1, vector=[1, 2, 3], payload=given)])
     assert payload(plain, 1, "p") == {
-        "utc": "2024-05-01T12:30:00+00:00",
+        "naive": "2024-05-01T12:30:00",
+        "utc": "2024-05-01T12:30:00Z",
         "zone": "2024-05-01T12:30:00+02:00",
-        "day": "2024-05-01T00:00:00+00:00",
+        "day": "2024-05-01",
+        "time": "12:30:00",
+        "span": "P1DT2S",
+        "bytes": "abc",
         "uuid": "00000000-0000-0000-0000-000000000005",
         "decimal": 1.5,
         "enum": "red",
@@ -222,6 +232,17 @@ def test_payload_values_become_json(plain: EmbeddedClient) -> None:
     }
     after = m.Filter(must=[m.FieldCondition(key="zone", range=m.DatetimeRange(lt=datetime(2024, 5, 1, 11)))])
     assert plain.count("p", after).count == 1
+    with closing(QdrantClient(":memory:")) as local:  # it writes dates, times and bytes as a server's client does
+        local.create_collection("p", m.VectorParams(size=3, distance=m.Distance.COSINE))
+        dates = {name: given[name] for name in ("naive", "utc", "zone", "day", "time", "span", "bytes")}
+        local.upsert("p", [m.PointStruct(id=1, vector=[1.0, 2.0, 3.0], payload=dates)])
+        assert local.retrieve("p", [1])[0].payload == {name: payload(plain, 1, "p")[name] for name in dates}
+
+
+@pytest.mark.parametrize("value", [b"\xff", object(), {1: "one"}], ids=["bytes", "object", "key"])
+def test_what_cannot_be_stored_names_its_field(plain: EmbeddedClient, value: Any) -> None:
+    with pytest.raises(BadRequest, match="culprit"):
+        plain.upsert("p", [m.PointStruct(id=1, vector=[1.0, 2.0, 3.0], payload={"culprit": value})])
 
 
 def deep() -> Any:
@@ -249,7 +270,7 @@ def deep() -> Any:
         ([1, 2, 3], {1: 1}, "keys must be strings"),
         ([1, 2, 3], {"v": 2**64}, "64 bits"),
         ([1, 2, 3], {"v": object()}, "object"),
-        ([1, 2, 3], {"v": b"bytes"}, "bytes"),
+        ([1, 2, 3], {"v": b"\xff"}, "bytes"),
         ([1, 2, 3], {"v": deep()}, "levels deep"),
         ([1, 2, 3], ["list"], "dictionary"),
     ],

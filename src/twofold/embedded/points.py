@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import qdrant_edge as edge
+from pydantic import TypeAdapter
 
 from .collection import match_value
 from .errors import BadRequest
@@ -32,6 +33,7 @@ _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 _MAX_DEPTH = 100
 # A step of a path to a place in a payload, such as `a.b`, `a[].b`, `a[0]` or `a."b c"`.
 _PATH_STEP = re.compile(r'"([^"]*)"|(\[\d*\])|([^.\[\]"]+)')
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _SLICE: Any = edge.SliceCondition  # type: ignore[attr-defined]  # missing from the engine's stubs
 
 
@@ -144,14 +146,15 @@ def _simplify(value: Any, where: str) -> Any:
     for kind, convert in _SIMPLER.items():
         if isinstance(value, kind):
             return convert(value)
-    if hasattr(value, "model_dump"):  # of pydantic
-        return value.model_dump(mode="json")
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         return value.tolist()
-    raise BadRequest(
-        f"Payload field {where!r} holds a {type(value).__name__}, which can't be stored: convert it to text, "
-        "a number, a list or a dictionary first."
-    )
+    try:  # dates, times, bytes, UUIDs, models: by pydantic, which writes what qdrant-client sends to a server
+        return _ANYTHING.dump_python(value, mode="json")
+    except ValueError:
+        raise BadRequest(
+            f"Payload field {where!r} holds a {type(value).__name__}, which can't be stored: convert it to text, "
+            "a number, a list or a dictionary first."
+        ) from None
 
 
 def to_edge_datetime(value: datetime | date | str) -> str:
@@ -169,8 +172,6 @@ _SIMPLER: dict[type, Callable[[Any], Any]] = {
     str: str,  # subclasses; of float, numpy.float64 is one
     int: int,
     float: float,
-    date: to_edge_datetime,  # datetimes among them
-    UUID: str,
     Decimal: float,
 }
 

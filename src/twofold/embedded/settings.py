@@ -204,9 +204,9 @@ class VectorSchema:
         field = self.dense[name]
         if not field.multi:
             return _dense(name, value, field)
-        if query and not (len(value) and hasattr(value[0], "__len__")):
-            value = [value]
         rows = _as_list(name, value)
+        if query and not (rows and hasattr(rows[0], "__len__")):
+            rows = [rows]
         if not rows:
             raise BadRequest(f"Multi-vector {name!r} must hold at least one vector.")
         return [_dense(name, row, field) for row in rows]

@@ -220,7 +220,9 @@ class Store:
         if collection is None:
             self._refuse_damaged(target)
             known = ", ".join(self.names()) or "none"
-            raise NotFound(f"Collection {name} not found: this store has {known}. Make it with create_collection(…).")
+            # A server's words and local mode's: callers match either.
+            message = f"Not found: Collection {name} not found: this store has {known}"
+            raise NotFound(f"{message}. Make it with create_collection(…).")
         return collection
 
     def _refuse_damaged(self, name: str) -> None:
@@ -373,7 +375,12 @@ def _after_fork() -> None:
 def _at_exit() -> None:
     """Close what was left open: flushed, and with no child process at work for nobody."""
     for store in list(_alive):
-        store._close()
+        try:
+            store._close()
+        except Exception:
+            if store.path.exists():
+                raise
+            _LOG.warning("%s was removed while it was open: close a store before its folder goes", store.path)
 
 
 if hasattr(os, "register_at_fork"):

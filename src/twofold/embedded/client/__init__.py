@@ -65,7 +65,6 @@ _INSTEAD_OF = {
     "between stores use client.migrate(other).",
     "cluster": _CLUSTER,
     "_peer": _CLUSTER,
-    "search_matrix": "Query each point's neighbours with query_batch_points.",
     "create_shard_key": "Use a payload field with a keyword index (is_tenant=True) and a filter.",
     "delete_shard_key": "Delete by a filter on the tenant's payload field.",
     "list_shard_keys": "Use facet on the tenant's payload field.",

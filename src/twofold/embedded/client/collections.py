@@ -5,6 +5,7 @@ The store keeps a collection's configuration as JSON; qdrant_client's models are
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -21,6 +22,7 @@ from twofold.embedded.store import Store
 
 from .writes import Ready
 
+_LOG = logging.getLogger("twofold.embedded")
 _WAL_CAPACITY_MB = 32  # the engine's own default, and a server's
 # What get_collection() says of settings that weren't given, and which of those that were are among `params`.
 _PARAMS = {"on_disk_payload": True, "shard_number": 1, "replication_factor": 1, "write_consistency_factor": 1}
@@ -168,8 +170,8 @@ def delete_vector_name(collection: Collection, vector_name: str) -> Ready:
 
 def _check_settings(settings: dict[str, Any]) -> None:
     """Refuse those of a cluster that would be missed, and make plain JSON of the metadata."""
-    if settings.get("strict_mode_config") is not None:
-        raise NotImplementedError("Strict mode limits a server's clients; the embedded engine has none: leave it out.")
+    if settings.pop("strict_mode_config", None) is not None:  # which client.migrate() brings from a server
+        _LOG.warning("strict mode limits what a server's clients may ask for: the embedded engine leaves it out")
     if settings.pop("sharding_method", None) == models.ShardingMethod.CUSTOM:
         raise NotImplementedError(
             "The embedded engine has one shard: keep tenants apart with a payload field and a keyword index "

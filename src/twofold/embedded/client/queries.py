@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -72,9 +73,11 @@ class QueryScope:
 
 def to_edge_request(request: models.QueryRequest, collection: Collection, store: Store) -> edge.QueryRequest:
     """A whole request; validates what the engine would answer with nonsense."""
+    sampled = isinstance(request.query, models.SampleQuery) and not request.prefetch
     return edge.QueryRequest(
         **_stage(request, collection, store, "limit"),
-        offset=_at_least(0, "offset", request.offset or 0),
+        # As on a server: the order of a random sample means nothing, so there is nothing to skip.
+        offset=0 if sampled else _at_least(0, "offset", request.offset or 0),
         with_vector=to_edge_vector_choice(collection, request.with_vector),
         with_payload=to_edge_payload_choice(request.with_payload),
     )
@@ -98,7 +101,7 @@ def _stage(value: Any, collection: Collection, store: Store, limit_name: str) ->
         "prefetches": prefetches,
         "filter": condition,
         "score_threshold": finite("score_threshold", value.score_threshold),
-        "params": to_edge_same(value.params),
+        "params": to_edge_same(_as_model(models.SearchParams, value.params)),
     }
 
 
@@ -111,7 +114,11 @@ def as_list(value: Any) -> list[Any]:
 
 def to_filter(value: Any) -> edge.Filter | None:
     """A filter given as a model, or as the JSON of one."""
-    return to_edge_filter(models.Filter(**value) if isinstance(value, dict) else value)
+    return to_edge_filter(_as_model(models.Filter, value))
+
+
+def _as_model(kind: type[Any], value: Any) -> Any:
+    return kind(**value) if isinstance(value, dict) else value
 
 
 def to_edge_payload_choice(value: Any) -> Any:
@@ -166,6 +173,10 @@ def _nearest(value: models.NearestQuery, scope: QueryScope) -> Any:
     if value.mmr is None:
         return _vector(value.nearest, scope)
     vector = scope.vector(value.nearest)
+    if isinstance(vector, edge.SparseVector):
+        raise NotImplementedError(
+            "MMR compares dense vectors in the embedded engine: search a dense one, or leave mmr out."
+        )
     diversity = _DEFAULT_MMR_DIVERSITY if value.mmr.diversity is None else value.mmr.diversity
     candidates = scope.limit if value.mmr.candidates_limit is None else value.mmr.candidates_limit
     if not 0 <= diversity <= 1:
@@ -195,10 +206,8 @@ def _average_of_examples(positive: list[Any], negative: list[Any]) -> Any:
     if not positive:
         raise BadRequest("Recommend by average needs at least one positive example.")
     sparse = isinstance(positive[0], edge.SparseVector)
-    if not sparse and isinstance(positive[0][0], list):
-        raise NotImplementedError(
-            "Recommend by average isn't defined for multi-vectors: use RecommendStrategy.BEST_SCORE or SUM_SCORES."
-        )
+    if not sparse and isinstance(positive[0][0], list):  # multi-vectors: all of their rows, as on a server
+        return [*chain(*positive), *([-number for number in row] for row in chain(*negative))]
     liked, disliked = _mean(positive), _mean(negative)
     if negative:
         liked = {i: 2 * liked.get(i, 0.0) - disliked.get(i, 0.0) for i in {*liked, *disliked}}
@@ -278,6 +287,19 @@ def to_edge_expression(value: Any) -> Any:
         return _Expression.Condition(to_edge_condition(value))
     [(_, operands)] = value
     return convert(operands)
+
+
+def formula_fields(value: Any) -> list[Any]:
+    """The parts of a formula that read a payload field."""
+    if isinstance(value, str):
+        return [] if value.startswith("$") else [value]
+    if isinstance(value, (models.DatetimeKeyExpression, models.GeoDistance)):
+        return [value]
+    if type(value) in _EXPRESSIONS and not isinstance(value, models.DatetimeExpression):
+        [(_, value)] = value
+    if isinstance(value, (models.DivParams, models.PowParams, models.DecayParamsExpression)):
+        value = [operand for _, operand in value]
+    return [part for item in value for part in formula_fields(item)] if isinstance(value, list) else []
 
 
 def _operation(name: str, operands: Any) -> Any:

@@ -20,7 +20,15 @@ from twofold.embedded.errors import BadRequest
 from twofold.embedded.points import first_step, split_path, to_edge_id, to_edge_ids
 from twofold.embedded.store import Store
 
-from .queries import as_list, to_edge_order, to_edge_payload_choice, to_edge_request, to_edge_vector_choice, to_filter
+from .queries import (
+    as_list,
+    formula_fields,
+    to_edge_order,
+    to_edge_payload_choice,
+    to_edge_request,
+    to_edge_vector_choice,
+    to_filter,
+)
 
 _GROUP_OVERSAMPLING = 4
 _Groups = dict[Any, list[models.ScoredPoint]]
@@ -92,8 +100,8 @@ def refuse_shard_key() -> NoReturn:
 
 def query_points(store: Store, collection: Collection, encoder: Encoder, **given: Any) -> QueryResponse:
     [request] = _prepared([models.QueryRequest.model_construct(**_renamed(given))], encoder)
-    points = collection.read("query", to_edge_request(request, collection, store))
-    return QueryResponse.model_construct(points=to_scored_points(points))
+    query = to_edge_request(request, collection, store)
+    return _answer(request, _read("query", query, store, collection, [request]))
 
 
 def query_batch_points(
@@ -101,9 +109,59 @@ def query_batch_points(
 ) -> list[QueryResponse]:
     if not requests:
         return []
-    batch = [to_edge_request(request, collection, store) for request in _prepared(requests, encoder)]
-    answers = collection.read("query_batch", edge.QueryBatchRequest(batch))
-    return [QueryResponse.model_construct(points=to_scored_points(points)) for points in answers]
+    requests = _prepared(requests, encoder)
+    batch = edge.QueryBatchRequest([to_edge_request(request, collection, store) for request in requests])
+    return list(map(_answer, requests, _read("query_batch", batch, store, collection, requests)))
+
+
+def _answer(request: models.QueryRequest, points: Iterable[edge.ScoredPoint]) -> QueryResponse:
+    """What was found, with the vectors that were asked for: the engine adds those that MMR compared."""
+    scored, wanted = to_scored_points(points), request.with_vector
+    for point in scored if wanted is not True else ():
+        held, names = point.vector, as_list(wanted or None)
+        kept = {name: held[name] for name in names if name in held} if isinstance(held, dict) else {}
+        point.vector = kept if names else None
+    return QueryResponse.model_construct(points=scored)
+
+
+def _read(
+    method: str, query: Any, store: Store, collection: Collection, requests: Sequence[models.QueryRequest]
+) -> Any:
+    """The engine says only "cancelled" where a formula can't be computed: then its parts are tried one by one."""
+    try:
+        return collection.read(method, query)
+    except BadRequest as error:
+        if "cancelled" not in str(error):
+            raise
+        for request in requests:
+            whole = request.query
+            if not isinstance(whole, models.FormulaQuery):
+                continue
+            for part in (*formula_fields(whole.formula), whole.formula):
+                tried = request.model_copy(update={"query": whole.model_copy(update={"formula": part})})
+                try:
+                    collection.read("query", to_edge_request(tried, collection, store))
+                except BadRequest:
+                    raise _formula_error(part) from error
+        raise
+
+
+def _formula_error(part: Any) -> BadRequest:
+    if isinstance(part, str):
+        kind, field = "a number", part
+    elif isinstance(part, models.DatetimeKeyExpression):
+        kind, field = "a datetime", part.datetime_key
+    elif isinstance(part, models.GeoDistance):
+        kind, field = "a geo point", part.geo_distance.to
+    else:
+        return BadRequest(
+            "The formula produced a non-finite number for some point: a division by zero (give by_zero_default=…), "
+            "or the root or logarithm of a negative number."
+        )
+    return BadRequest(
+        f"Expected {kind} at {field!r} in the payload and/or in the formula defaults, and some point has none: give "
+        "defaults={…}, or filter such points out."
+    )
 
 
 def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +271,7 @@ def _look_up(store: Store, groups: list[models.PointGroup], lookup: models.WithL
         group.lookup = records[0] if records else None
 
 
-# --- Points by id, by filter, and counts ---
+# --- Points by id, by filter, and counts; how near points are to each other ---
 
 
 def retrieve(collection: Collection, ids: Iterable[Any], with_payload: Any, with_vectors: Any) -> list[models.Record]:
@@ -251,13 +309,59 @@ def count(collection: Collection, count_filter: Any, exact: bool) -> models.Coun
     return models.CountResult(count=collection.read("count", request))
 
 
-def facet(collection: Collection, key: str, facet_filter: Any, limit: int, exact: bool) -> models.FacetResponse:
-    """Without the values that only deleted points had: an exact count still lists them, with 0."""
-    response = collection.read("facet", edge.FacetRequest(key, limit, exact, to_filter(facet_filter)))
+def facet(collection: Collection, key: str, facet_filter: Any, limit: int, **given: Any) -> models.FacetResponse:
+    """Always exact: the engine's estimate leaves frequent values out, and others each time.
+
+    Without the values that only deleted points had, which it lists with 0.
+    """
+    response = collection.read("facet", edge.FacetRequest(key, limit, True, to_filter(facet_filter)))
     hits = (hit for hit in response.hits if hit.count)
     return models.FacetResponse.model_construct(
         hits=[models.FacetValueHit.model_construct(value=hit.value, count=hit.count) for hit in hits]
     )
+
+
+def search_matrix_pairs(
+    collection: Collection, query_filter: Any, limit: int, sample: int, using: str | None
+) -> models.SearchMatrixPairsResponse:
+    _, cells = _nearest_in_sample(collection, query_filter, limit, sample, using or "")
+    return models.SearchMatrixPairsResponse(
+        pairs=[models.SearchMatrixPair(a=a, b=b, score=score) for a, b, score in cells]
+    )
+
+
+def search_matrix_offsets(
+    collection: Collection, query_filter: Any, limit: int, sample: int, using: str | None
+) -> models.SearchMatrixOffsetsResponse:
+    ids, cells = _nearest_in_sample(collection, query_filter, limit, sample, using or "")
+    place = {identity: number for number, identity in enumerate(ids)}
+    rows, columns = [place[a] for a, _, _ in cells], [place[b] for _, b, _ in cells]
+    scores = [score for _, _, score in cells]
+    return models.SearchMatrixOffsetsResponse(offsets_row=rows, offsets_col=columns, scores=scores, ids=ids)
+
+
+def _nearest_in_sample(
+    collection: Collection, condition: Any, limit: int, sample: int, using: str
+) -> tuple[list[Any], list[tuple[Any, Any, float]]]:
+    """The ids of a random sample in order; and for each of them the nearest others of the sample, and how near."""
+    if limit < 1 or sample < 2:
+        raise BadRequest("limit must be 1 or larger, and sample 2 or larger.")
+    has_vector = edge.HasVectorCondition(collection.schema.check_name(using))
+    where = edge.Filter(must=[*as_list(to_filter(condition)), has_vector])
+    sampled = edge.QueryRequest(limit=sample, query=edge.Sample.Random, filter=where, with_vector=[using])
+    points = {to_plain_id(point.id): point.vector for point in collection.read("query", sampled)}
+    ids = sorted(points, key=lambda identity: (isinstance(identity, str), identity)) if len(points) > 1 else []
+    queries = []
+    for identity in ids:
+        vector: Any = points[identity]
+        rest: Any = {*ids} - {identity}
+        nearest = edge.Query.Nearest(vector[using] if isinstance(vector, dict) else vector, using)
+        queries.append(
+            edge.QueryRequest(limit=limit, query=nearest, filter=edge.Filter(must=[edge.HasIdCondition(rest)]))
+        )
+    answers = collection.read("query_batch", edge.QueryBatchRequest(queries)) if ids else []
+    found = zip(ids, answers, strict=True)
+    return ids, [(a, to_plain_id(point.id), point.score) for a, answer in found for point in answer]
 
 
 # --- Answers ---

@@ -85,7 +85,8 @@ def _upsert(collection: Collection, rows: Sequence[Row], condition: Any, mode: A
     if not rows:
         raise BadRequest("Empty update request: there are no points to upsert.")
     schema = collection.schema
-    vectors = schema.structs({} if vector is None else vector for _, vector, _ in rows)
+    without = not schema.names()  # then [] is no vector, as for a server
+    vectors = schema.structs({} if vector is None or (without and vector == []) else vector for _, vector, _ in rows)
     points = [
         edge.Point(to_edge_id(point_id), vector, to_edge_payload(payload))
         for (point_id, _, payload), vector in zip(rows, vectors, strict=True)
