@@ -47,6 +47,8 @@ class SearchConfig(BaseModel):
     """Seconds that a reranker may take. If it takes longer or fails, the ranking before it stands, and says so."""
     max_query_chars: int = Field(default=32_768, ge=1)
     """Longer queries are cut, and say so in `degraded`."""
+    log_queries: bool = False
+    """Let the log of searches show the first 100 characters of each query, which may be private."""
 
 
 class CollectionSettings(BaseModel):

@@ -195,3 +195,22 @@ def test_a_text_is_no_vector() -> None:
             index.search_by_vector("abc")  # type: ignore[arg-type]
         with pytest.raises(InvalidQuery, match="got None"):
             index.search_by_vector(None)  # type: ignore[arg-type]
+
+
+def test_a_vector_beside_the_text_and_either_may_be_empty(index: Face) -> None:
+    vector = EMBEDDING.embed_query("tunnel cache")
+    both = index.search("port proxy", vector=vector, explain=True)
+    assert both.mode == "hybrid"
+    assert both[0].explanation is not None
+    alone = index.search("", vector=vector)
+    assert (alone.mode, alone.degraded) == ("dense", None)
+    assert alone.ids == by_vector(index, vector).ids
+    assert index.search("tunnel cache", alpha=1.0).ids == alone.ids
+    assert len(index.search("")) == 0
+
+
+def test_vectors_are_given_back(index: Face) -> None:
+    found = index._call("vectors", ["d1", "nothing", "d0"])
+    assert found[1] is None
+    for number, vector in ((1, found[0]), (0, found[2])):
+        assert vector == pytest.approx(EMBEDDING.embed_documents([DOCUMENTS[number].text])[0], abs=1e-5)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
 from tests.faces import Face
-from twofold import Document, EncoderError, HybridIndex
+from twofold import Document, EncoderError, HybridIndex, SearchConfig, embedded_client
+from twofold.documents import point_id
 from twofold.encoders.base import Sparse
 from twofold.encoders.bm25 import BM25
 from twofold.testing import HashEmbedding
@@ -210,3 +213,53 @@ def test_a_lone_hit_of_an_unmeasured_model_is_not_worth_nothing(open_index: Open
     face.add(["tunnel port"])
     assert face.search("tunnel port", alpha=1.0)[0].relevance >= 0.95
     assert face.search("tunnel port")[0].relevance >= 0.95
+
+
+# --- what the log tells --------------------------------------------------------------------------
+
+
+def test_every_search_leaves_one_line_for_those_who_listen(open_index: Opener, caplog: Any) -> None:
+    face = open_index(dense=HashEmbedding())
+    face.add(["rathole tunnels listen on port 2333", "grandmother's apple cake"])
+    quiet = face.search("rathole")
+    with caplog.at_level(logging.INFO, logger="twofold.search"):
+        assert face.search("rathole") == quiet  # nothing else changes
+        face.search("rathole", alpha=0.0)
+    facts = [record.search for record in caplog.records if record.name == "twofold.search"]
+    assert [(each["hits"], each["by_meaning"], each["by_words"], each["alpha"]) for each in facts] == [
+        (2, 2, 1, 0.5),
+        (1, 0, 1, 0.0),
+    ]
+    assert [each["by_words_only"] for each in facts] == [0, 1]
+    assert all("query" not in each for each in facts)
+
+
+def test_the_log_shows_the_beginning_of_a_query_only_if_asked_to(open_index: Opener, caplog: Any) -> None:
+    face = open_index(dense=HashEmbedding(), config=SearchConfig(log_queries=True))
+    face.add(["rathole"])
+    with caplog.at_level(logging.INFO, logger="twofold.search"):
+        face.search("rathole " * 50)
+    assert caplog.records[-1].search["query"] == ("rathole " * 50)[:100]
+
+
+def test_rows_without_words_are_counted_and_warned_of_once(tmp_path: Path, caplog: Any) -> None:
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index, closing(embedded_client(tmp_path)) as client:
+        index.add(["rathole tunnels", "apple cake", "port 2333", ""])
+        assert index.info().notes == ()
+        client.delete_vectors("twofold", ["bm25"], models.Filter())
+        assert index.info().notes[0].startswith("3 rows have no words")
+        for _ in range(2):
+            index.search("rathole")
+        said = [record.getMessage() for record in caplog.records if "no words" in record.getMessage()]
+        assert len(said) == 1
+        assert "memory.backfill()" in said[0]
+
+
+def test_a_row_whose_text_is_no_text_is_a_problem(tmp_path: Path) -> None:
+    with HybridIndex.open(tmp_path, dense=HashEmbedding()) as index, closing(embedded_client(tmp_path)) as client:
+        index.add(["rathole tunnels", "rathole port"], ids=["a", "b"])
+        client.set_payload("twofold", {"text": 42}, [point_id("a")])
+        result = index.search("rathole", k=1)
+        assert result.ids == ["b"]
+        assert [problem.id for problem in index.search("rathole").problems] == ["a"]
+        assert "no text but int" in index.search("rathole").problems[0].reason

@@ -46,6 +46,7 @@ from twofold.testing import HashEmbedding
         ("rerank", "Xenova/ms-marco-MiniLM-L-6-v2", "Xenova/ms-marco-MiniLM-L-6-v2"),
         ("rerank_top", "12", 12),
         ("rerank_timeout", "2.5", 2.5),
+        ("log_queries", "1", True),
     ],
 )
 def test_every_setting_can_be_made_in_the_environment(field: str, written: str, meant: Any) -> None:

@@ -178,3 +178,32 @@ def test_similar_items_stay_with_the_user(store: Store, memory: Memory) -> None:
     failed = next(item for item in memory.list() if item.text == EXECUTIONS[1])
     with pytest.raises(MemoryNotFound):
         store.open().similar(failed.id)
+
+
+def test_similar_items_of_a_vector_stay_with_the_user(store: Store, memory: Memory) -> None:
+    vector = memory.index.embed_query(EXECUTIONS[1])
+    other = store.open()
+    other.remember(EXECUTIONS[1])
+    result = memory.similar(vector, k=3)
+    assert (result.mode, result.degraded) == ("dense", None)
+    assert texts(result)[0] == EXECUTIONS[1]
+    assert len(result) == 3
+    assert texts(other.similar(vector)) == [EXECUTIONS[1]]
+
+
+def test_a_vector_beside_the_text_and_either_may_be_empty(memory: Memory) -> None:
+    vector = memory.index.embed_query(EXECUTIONS[1])
+    alone = memory.recall("", vector=vector)
+    assert (alone.mode, alone.degraded, alone.alpha) == ("dense", None, 1.0)
+    assert texts(alone)[0] == EXECUTIONS[1]
+    both = memory.recall("libssl", vector=vector, explain=True)
+    assert both.mode == "hybrid"
+    assert {EXECUTIONS[1], EXECUTIONS[2]} <= set(texts(both)[:2])
+    assert len(memory.recall("")) == 0
+
+
+def test_words_that_a_field_matched_are_told(store: Store) -> None:
+    with store.open(config=MemoryConfig(fields={"type": "keyword", "year": "integer"})) as memory:
+        memory.remember("Interstellar: a farmer flies through a wormhole", type="film", metadata={"year": 2014})
+        memory.remember("Arrival: a linguist talks to visitors", type="film", metadata={"year": 2016})
+        assert why(memory.recall("films of 2014", explain=True))[0].matched_words == ("films", "2014")

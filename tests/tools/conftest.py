@@ -28,7 +28,7 @@ def memory(store: Memory) -> Memory:
 @pytest.fixture(params=["blocking", "awaited", "by name", "by name, awaited"])
 def ask(request: pytest.FixtureRequest, memory: Memory) -> Ask:
     """Calls a tool in each of the four ways."""
-    tools = {tool.name: tool for tool in memory_tools(memory)}
+    tools = {tool.name: tool for tool in memory_tools(memory, aliases=True)}
 
     async def asked(name: str, **arguments: Any) -> ToolResult:
         if request.param == "blocking":

@@ -14,7 +14,7 @@ from twofold import ConfigError, Memory
 from twofold.testing import fake_memory
 from twofold.tools import NAMES, LazyMemory, call, json_schemas, memory_tools
 
-TAKES = "Call it again with query, max_results (optional), types (optional), tags (optional)."
+TAKES = "Call it again with query, max_results (optional), types (optional), tags (optional), explain (optional)."
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,31 @@ async def test_a_search_gives_what_recall_gives(ask: Ask, memory: Memory) -> Non
     assert found.data["mode"] == "hybrid"
 
 
+async def test_the_other_name_of_a_search_takes_the_other_names_of_its_arguments(ask: Ask, memory: Memory) -> None:
+    memory.remember_many([f"note {n} about tunnels and {word}" for n, word in enumerate(["tea", "port", "sea", "bed"])])
+    expected = memory.recall("tunnels and port", 3)
+    for number in ({"n_results": 3}, {"limit": 3}, {"max_results": 3}, {"limit": 3, "n_results": 5}):
+        found = await ask("retrieve_memory", query="tunnels and port", **number)
+        assert [each["id"] for each in found.data["memories"]] == expected.ids
+    floor = (expected[0].relevance + expected[1].relevance) / 2
+    found = await ask("retrieve_memory", query="tunnels and port", min_similarity=floor)
+    assert [each["id"] for each in found.data["memories"]] == expected.ids[:1]
+    refused = await ask("retrieve_memory", query="tunnels", min_similarity=2)
+    assert refused.is_error
+    assert "min_similarity" in refused.text
+
+
+@pytest.mark.parametrize("name", ["memory_search", "retrieve_memory"])
+async def test_a_search_explains_its_scores_when_asked(ask: Ask, memory: Memory, name: str) -> None:
+    memory.remember(TUNNEL)
+    found = await ask(name, query="rathole port", explain=True)
+    (why,) = found.data["explanations"]
+    assert (why["semantic_rank"], why["lexical_rank"], why["matched_words"]) == (1, 1, ["rathole", "port"])
+    assert why["final_score"] == pytest.approx(memory.recall("rathole port")[0].score, rel=1e-3)
+    assert "adds" in found.text
+    assert (await ask(name, query="rathole port")).data["explanations"] is None
+
+
 async def test_types_and_tags_narrow_a_search_and_empty_types_do_not(ask: Ask, memory: Memory) -> None:
     fact = memory.remember(TUNNEL, type="fact", tags=["infra"])
     memory.remember("Rathole is written in Rust", type="note")

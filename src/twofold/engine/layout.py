@@ -64,6 +64,8 @@ class Stored:
     text: str
     metadata: Mapping[str, Any]
     title: str | None = None
+    problem: str | None = None
+    """Why it can't be handed out; None if it can."""
 
     def as_document(self) -> Document:
         """The document as it was added."""
@@ -76,7 +78,10 @@ class Stored:
 
 
 class _Unread(Stored):
-    """A point that is read when it is first looked at, since few are shown; what it lacks reads as empty."""
+    """A point that is read when it is first looked at, since few are shown; what it lacks reads as empty.
+
+    A text that is something else reads as empty too, and is a `problem`.
+    """
 
     __slots__ = ("_found",)
 
@@ -92,6 +97,10 @@ class _Unread(Stored):
             text, metadata, title = payload.get(TEXT_KEY), payload.get(METADATA_KEY), payload.get(TITLE_KEY)
             self.id = str(payload[ID_KEY]) if ID_KEY in payload else self.point
             self.text = text if isinstance(text, str) else ""
+            if TEXT_KEY in payload and not isinstance(text, str):
+                self.problem = f"its text is no text but {type(text).__name__}: something else wrote or changed it"
+            else:
+                self.problem = None
             self.metadata = metadata if isinstance(metadata, dict) else {}
             self.title = title if isinstance(title, str) and title else None
         return object.__getattribute__(self, name)

@@ -315,7 +315,7 @@ class HybridIndex(Closeable):
         """Find documents by meaning and by words.
 
         Args:
-            query: What to look for. An empty one finds nothing.
+            query: What to look for. An empty one finds nothing, unless there is a vector.
             k: How many hits at most.
             offset: How many of the best to skip, for the next page.
             filter: What a hit's metadata must fulfil, as {"year": {"gte": 2010}}; or a native `models.Filter`.
@@ -333,7 +333,7 @@ class HybridIndex(Closeable):
         checked = check_query(query, self._config, k=k, offset=offset, where=filter, explain=explain, vector=vector,
                               fusion=fusion, alpha=alpha, depth=depth, min_score=min_score, min_semantic=min_semantic,
                               min_lexical=min_lexical, rerank=rerank, rerank_top=rerank_top)  # fmt: skip
-        return self.perform(lambda s: s.search(checked)).result
+        return self.perform(lambda s: s.answer(checked))
 
     async def asearch(
         self,
@@ -357,7 +357,7 @@ class HybridIndex(Closeable):
         checked = check_query(query, self._config, k=k, offset=offset, where=filter, explain=explain, vector=vector,
                               fusion=fusion, alpha=alpha, depth=depth, min_score=min_score, min_semantic=min_semantic,
                               min_lexical=min_lexical, rerank=rerank, rerank_top=rerank_top)  # fmt: skip
-        return (await self.aperform(lambda s: s.search(checked))).result
+        return await self.aperform(lambda s: s.answer(checked))
 
     def search_by_vector(
         self,
@@ -466,6 +466,14 @@ class HybridIndex(Closeable):
     async def aget(self, ids: str | Sequence[str]) -> Document | list[Document | None] | None:
         """`get` without blocking the event loop."""
         return await self.aperform(lambda s: writing.get(s.ready, ids))
+
+    def vectors(self, ids: Sequence[str]) -> list[list[float] | None]:
+        """The dense vectors of documents by id, as they are stored; None in the place of one that has none."""
+        return self.perform(lambda s: writing.vectors(s.ready, ids))
+
+    async def avectors(self, ids: Sequence[str]) -> list[list[float] | None]:
+        """`vectors` without blocking the event loop."""
+        return await self.aperform(lambda s: writing.vectors(s.ready, ids))
 
     def fetch(
         self, filter: FilterLike | None = None, *, limit: int | None = None, newest_first: str | None = None

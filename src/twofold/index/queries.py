@@ -112,6 +112,8 @@ def check_query(
     How rare a word is follows from the part of the collection that the filter names, unless `whole_corpus` is set.
     """
     text = check_text(query)
+    if vector is not None and not text.strip():
+        alpha = 1.0  # there are no words to look for
     k, offset = _whole_number("k", k), _whole_number("offset", offset)
     if given := {name: value for name, value in overrides.items() if value is not None}:
         config = _overridden(config, given)

@@ -19,9 +19,9 @@ from twofold.encoders.base import check_dense
 from twofold.encoders.languages import OTHER, language_of
 from twofold.encoders.models import MULTILINGUAL_LANGUAGES
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, TEXT_KEY, ScoredPoint
+from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, ScoredPoint
 from twofold.engine.requests import VectorQuery
-from twofold.filters import Node
+from twofold.filters import HasVector, Node, Not
 from twofold.flow import Flow, Work
 from twofold.ranking.calibration import Calibration, Probe, calibrate, unit, unrelated_questions
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("twofold")
 
 _SAMPLED_TEXTS = 200
+_COUNTED_ROWS = 1000
 _PROBED_HITS = 20
 _LETTERS_PER_WORD = 6  # with the space behind it; some scripts put none
 # The share is drawn towards 0 as if there were so many texts more in a known language: one or two say nothing.
@@ -54,6 +55,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self._changes = 0
+        self._counted = False  # the rows without words, which are warned of once
         self._seen: dict[tuple[str, bool], _Seen] = {}
         self.questions: dict[tuple[str, ...], Any] = {}
         """The vectors of unrelated questions, which don't change with what is stored."""
@@ -93,12 +95,31 @@ class Sampler:
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
             return last.calibration
+        if not self._counted:
+            self._counted = True
+            if note := (yield from without_words(ready)):
+                log.warning("collection %r: %s", ready.collection, note)
         seen, whole = yield from _look(ready, part, meaning)
         if len(self._seen) >= _REMEMBERED_PARTS:
             self._seen.clear()
         valid = _LOOK_AGAIN_SECONDS if whole else _TRY_AGAIN_SECONDS
         self._seen[key] = _Seen(seen, changes, time.monotonic() + valid)
         return seen
+
+
+def without_words(ready: Ready) -> Flow[str | None]:
+    """What to say of rows that have a text but no words, counted in the whole collection; None if there are none."""
+    if ready.no_lexical:
+        return None
+    lacking = Not(HasVector(SPARSE))
+    rows, more = yield from calls.scroll(ready.collection, lacking, limit=_COUNTED_ROWS, only=(TEXT_KEY,))
+    texts = [text for row in rows if isinstance(text := (row.payload or {}).get(TEXT_KEY), str)]
+    # Some have none to begin with: "to be or not to be".
+    number = (yield from _encoded(lambda: sum(bool(ready.sparse.embed_query(text).indices) for text in texts))) or 0
+    if number and more is not None:
+        number = yield from calls.count(ready.collection, lacking)
+    mend = "add them again, or call memory.backfill() where they are memories"
+    return f"{number:,} rows have no words, so only meaning finds them: {mend}" if number else None
 
 
 def _look(ready: Ready, part: Node | None, meaning: bool) -> Flow[tuple[Calibration, bool]]:

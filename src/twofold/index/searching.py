@@ -8,6 +8,7 @@ each other.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
 from twofold.text import clean_query, plain_matches, words
 
 log = logging.getLogger("twofold")
+figures = logging.getLogger("twofold.search")
 
 # Fetched beyond what is shown, so that ties at the cut are ordered by id and not by chance.
 _SPARE_ROWS = 4
@@ -42,6 +44,7 @@ EXACT_DEPTH = 30
 meaning and by words, so that more of them gain nothing."""
 _MAX_FALLBACK_WORDS = 64
 _MAX_LOGGED_REASONS = 256
+_MAX_LOGGED_CHARACTERS = 100
 _MODES: dict[LegName, Mode] = {"dense": "dense", "lexical": "lexical"}
 
 
@@ -54,6 +57,8 @@ class Outcome:
     """How many documents were ranked before any was left out."""
     legs: Sequence[Leg] = ()
     """What each leg brought, where the legs were brought here: to be fused, or to explain the hits."""
+    alpha: float | None = None
+    """How much meaning really counted, from 0 to 1; None where the words were matched in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,18 @@ class Searcher:
         matched = (yield from self._matched_words(text, query, page, mode)) if query.explain else None
         hits = _hits(page, ranker, names, mode, matched, corrections)
         result = SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems, corrections)
-        return Outcome(result, len(candidates), brought)
+        return Outcome(result, len(candidates), brought, None if mode == "text" else ranker.fusion.alpha)
+
+    def answer(self, query: Query) -> Flow[SearchResult]:
+        """`search`, told to those who listen to the log "twofold.search" at INFO."""
+        if not figures.isEnabledFor(logging.INFO):
+            return (yield from self.search(query)).result
+        began = time.perf_counter()
+        outcome = yield from self.search(replace(query, explain=True))
+        log_search(figures, "search", query, outcome, outcome.result, time.perf_counter() - began)
+        if query.explain:
+            return outcome.result
+        return replace(outcome.result, hits=tuple(replace(hit, explanation=None) for hit in outcome.result))
 
     # --- the fusion for this collection and query ----------------------------------------------
 
@@ -289,6 +305,27 @@ class Searcher:
             self._logged.add(reason)
             said = ("search on %r did less than asked: %s", self.ready.collection, reason)
             log.warning(*said, extra={"degraded": reason})
+
+
+def log_search(
+    to: logging.Logger, verb: str, query: Query, outcome: Outcome, result: SearchResult, seconds: float
+) -> None:
+    """Once for every search, for those who listen: what each leg brought, and what was handed out."""
+    brought = {leg.name: {identity for identity, _ in leg.hits} for leg in outcome.legs}
+    dense, lexical = brought.get("dense", set()), brought.get("lexical", set())
+    facts: dict[str, object] = {
+        "hits": len(result),
+        "by_meaning": len(dense),
+        "by_words": len(lexical),
+        "by_words_only": len(lexical - dense),
+        "alpha": outcome.alpha,
+        "mode": result.mode,
+        "milliseconds": round(seconds * 1000, 2),
+        "problems": len(result.problems),
+    }
+    if query.config.log_queries:
+        facts["query"] = query.text[:_MAX_LOGGED_CHARACTERS]
+    to.info("%s: %s", verb, ", ".join(f"{name} {value}" for name, value in facts.items()), extra={verb: facts})
 
 
 def _depths(first: int, need: int) -> list[int]:

@@ -43,6 +43,7 @@ from twofold.flow import Flow, Renew, Work, exclusively
 from twofold.index.neighbours import Encoded, PartPlace, Positions, rewrite, rewritten
 from twofold.index.opening import Ready
 from twofold.index.queries import FilterLike, as_node, check_vector, encoding
+from twofold.index.sampling import without_words
 from twofold.results import IndexInfo
 
 if TYPE_CHECKING:
@@ -316,6 +317,13 @@ def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
     return (yield from calls.count(ready.collection, node))
 
 
+def vectors(ready: Ready, ids: Sequence[str]) -> Flow[list[list[float] | None]]:
+    """The dense vectors of documents, in the order of their ids."""
+    points = [point_id(identity) for identity in _id_list(ids)]
+    known = {} if ready.no_dense or not points else (yield from calls.dense_vectors(ready.collection, points))
+    return [[float(number) for number in known[point]] if point in known else None for point in points]
+
+
 def values(ready: Ready, field: str, where: FilterLike | None) -> Flow[dict[Any, int]]:
     """The values of a metadata field. More are asked for until there are fewer than were asked for."""
     yield from ready.indexes.ensure(field, "keyword", wait=True)
@@ -388,6 +396,7 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
     """What the index is made of, as it is now."""
     schema = yield from calls.describe(ready.collection)
     documents = yield from calls.count(ready.collection, None)
+    wordless = yield from without_words(ready)
     legs = {"dense": ready.no_dense, "lexical": ready.no_lexical}
     return IndexInfo(
         location=location,
@@ -398,7 +407,7 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
         sparse=ready.sparse.settings,
         legs=tuple(name for name, reason in legs.items() if reason is None),
         indexed=tuple(sorted(schema.indexed)),
-        notes=(*filter(None, (ready.no_dense, ready.no_lexical, ready.read_only)), *ready.notes),
+        notes=(*filter(None, (ready.no_dense, ready.no_lexical, ready.read_only, wordless)), *ready.notes),
     )
 
 

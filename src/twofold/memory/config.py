@@ -91,6 +91,8 @@ class MemoryConfig(BaseModel):
     """Seconds that a reranker may take, after which the ranking before it stands."""
     text_fallback: bool = True
     """When nothing matches, look for the query as a part of the texts. That reads all of the user's memories."""
+    log_queries: bool = False
+    """Let the log of recalls show the first 100 characters of each query, which may be private."""
 
     _alpha_from: str = PrivateAttr("the configuration")
 

@@ -82,9 +82,12 @@ def get(view: View, identity: str) -> Flow[MemoryItem | None]:
     return view.require(rows, identity) if identity in rows else None
 
 
-def similar(view: View, identity: str, k: int) -> Flow[MemoryResult]:
-    """What is nearest in meaning to a memory."""
+def similar(view: View, identity: str | Sequence[float], k: int) -> Flow[MemoryResult]:
+    """What is nearest in meaning to a memory, or to a vector."""
     check_whole_number(k, "k", 0, MAX_SIMILAR)
+    if not isinstance(identity, str):
+        nearest = Recall("", k=k, alpha=1.0, min_score=0.0, signals=False, vector=identity)
+        return (yield from recall(view, nearest))
     item = yield from view.memory(identity)
     result = yield from recall(view, Recall(item.text, k=k + 1, alpha=1.0, signals=False))
     return replace(result, hits=tuple(hit for hit in result if hit.id != item.id)[:k])

@@ -379,6 +379,7 @@ class Memory(Closeable):
         since: Any = None,
         until: Any = None,
         min_trust: str | None = None,
+        vector: Sequence[float] | None = None,
         signals: bool = True,
         rerank: Any = None,
         rerank_top: int | None = None,
@@ -404,6 +405,8 @@ class Memory(Closeable):
             since: Only memories created at this moment or later.
             until: Only memories created at this moment or earlier; a day counts to its end.
             min_trust: The least trust a memory may have: "web", "tool", "agent", "user" or "system".
+            vector: What meaning looks for, instead of the query's own vector; made with the model of the memory. The
+                query may then be empty.
             signals: False ranks by meaning and words alone.
             rerank: Looks at the best once more, after the gate and all signals, as for `HybridIndex.open`; False leaves
                 out the configured one.
@@ -431,6 +434,7 @@ class Memory(Closeable):
         since: Any = None,
         until: Any = None,
         min_trust: str | None = None,
+        vector: Sequence[float] | None = None,
         signals: bool = True,
         rerank: Any = None,
         rerank_top: int | None = None,
@@ -441,11 +445,11 @@ class Memory(Closeable):
         request = {name: value for name, value in locals().items() if name != "self"}
         return await self._arun(recall.recall, Recall(**request))
 
-    def similar(self, id: str, k: int = 5) -> MemoryResult:
-        """The memories nearest in meaning to one of them, by vector alone."""
+    def similar(self, id: str | Sequence[float], k: int = 5) -> MemoryResult:
+        """The memories nearest in meaning to one of them, or to a vector of the memory's model, by vector alone."""
         return self._run(listing.similar, id, k)
 
-    async def asimilar(self, id: str, k: int = 5) -> MemoryResult:
+    async def asimilar(self, id: str | Sequence[float], k: int = 5) -> MemoryResult:
         """`similar` without blocking the event loop."""
         return await self._arun(listing.similar, id, k)
 

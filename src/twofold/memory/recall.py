@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 from twofold.engine.layout import Stored
@@ -18,6 +19,7 @@ from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQ
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow
 from twofold.index.queries import Query, check_query, check_text
+from twofold.index.searching import log_search
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
     TRUST,
@@ -31,7 +33,8 @@ from twofold.memory.items import (
     lexical_text,
 )
 from twofold.memory.state import View, Vocabulary, stemmer
-from twofold.ranking.fusion import Auto, Leg, Strategy, Weighted, resolve, shares
+from twofold.ranking.expressions import holds
+from twofold.ranking.fusion import Auto, Strategy, Weighted, resolve, shares
 from twofold.ranking.signals import Named, Recency, SignalRanker, Signals
 from twofold.ranking.vocabulary import Lexicon, Stemmer, fold, match_tags, split, terms
 from twofold.results import Explanation, Hit, Problem, SearchResult
@@ -58,6 +61,7 @@ class Recall:
     since: Any = None
     until: Any = None
     min_trust: str | None = None
+    vector: Any = None
     explain: bool = False
     signals: bool = True
     rerank: Any = None
@@ -97,6 +101,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
         offset=request.offset,
         where=where,
         explain=request.explain or watched,
+        vector=request.vector,
         whole_corpus=True,
         alpha=alpha.value,
         fusion=request.fusion,
@@ -112,7 +117,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
         names=" ".join(str(named.matches[0].value) for named in signals.named if named.weight >= _RARE_WEIGHT),
         idf_corpus=shelf if vocabulary.memories < _OWN_SHARE * (vocabulary.rows + view.shared.added) else None,
         part=shelf,
-        words_of=_words_of,
+        words_of=partial(_words_that_find, signals.named),
     )
     outcome = yield from view.searcher.search(query)
     result = outcome.result
@@ -121,7 +126,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     result = replace(result, degraded="; ".join(filter(None, [*reasons, result.degraded])) or None)
     memories = _memories(result, screen, request.explain, alpha, signals.named)
     if watched:
-        _log(outcome.legs, memories, time.perf_counter() - began)
+        log_search(log, "recall", query, outcome, memories, time.perf_counter() - began)
     if memories.hits and (config.touch if request.touch is None else request.touch):
         view.store.counter.note(view.scope.user, [hit.id for hit in memories.hits])
     return memories
@@ -207,6 +212,8 @@ class Alpha:
 def _alpha(view: View, request: Recall, fusion: Strategy, vocabulary: Vocabulary) -> Alpha:
     """How much meaning counts in this recall."""
     learned = vocabulary.learned
+    if request.vector is not None and not request.query.strip():
+        return Alpha(1.0, "there is a vector and no text")
     if request.alpha is not None:
         shares(request.alpha)
         return Alpha(request.alpha, "given with the call")
@@ -345,6 +352,12 @@ def _every_word(query: str, corrected: Mapping[str, str], stem: Stemmer) -> Call
     return has_all
 
 
+def _words_that_find(named: Sequence[Named], stored: Stored) -> str:
+    """The words of a memory's text, category and tags, and of those of its fields that the query names."""
+    fields = (str(match.value) for each in named for match in each.matches if holds(match, stored.metadata))
+    return " ".join([lexical_text(stored.metadata, stored.text), *fields])
+
+
 # --- The search, the last resort where it finds nothing, and the result ---
 
 
@@ -385,20 +398,3 @@ def _memories(
         alpha_reason=alpha.reason,
         tags=tuple(dict.fromkeys(str(match.value) for each in named for match in each.matches)),
     )
-
-
-def _log(legs: Sequence[Leg], result: MemoryResult, seconds: float) -> None:
-    """Once for every search, for those who listen: what each leg brought, and what was handed out."""
-    brought = {leg.name: {identity for identity, _ in leg.hits} for leg in legs}
-    dense, lexical = brought.get("dense", set()), brought.get("lexical", set())
-    facts = {
-        "hits": len(result),
-        "by_meaning": len(dense),
-        "by_words": len(lexical),
-        "by_words_only": len(lexical - dense),
-        "alpha": result.alpha,
-        "mode": result.mode,
-        "milliseconds": round(seconds * 1000, 2),
-        "problems": len(result.problems),
-    }
-    log.info("recall: %s", ", ".join(f"{name} {value}" for name, value in facts.items()), extra={"recall": facts})

@@ -262,6 +262,7 @@ class MemoryStore:
             rerank=config.rerank,
             rerank_top=config.rerank_top,
             rerank_timeout=config.rerank_timeout,
+            log_queries=config.log_queries,
         )
 
     def knowledge(self, collection: str, config: MemoryConfig, settings: CollectionSettings) -> MemoryStore:

@@ -93,8 +93,9 @@ class Ranker:
         return candidates if least is None else [c for c in candidates if self.fusion.relevance(c.score, legs) >= least]
 
     def screen(self, row: Any) -> str | None:
-        """Why a document can't be handed out; None if it can, as whatever is in an index."""
-        return None
+        """Why a document can't be handed out; None if it can."""
+        problem: str | None = row.problem
+        return problem
 
     def explain(self, candidate: Candidate, matched_words: tuple[str, ...]) -> Explanation:
         """Where a candidate's score comes from: scores and ranks of both legs, and what each of them adds."""

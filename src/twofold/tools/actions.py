@@ -78,6 +78,17 @@ class SearchArguments(Arguments):
         description="Only memories with at least one of these tags. Leave it null unless tags are known: tags that the "
         "query names count anyway.",
     )
+    explain: bool | None = Field(None, description="true to be told where the score of each memory comes from.")
+
+
+class RetrieveArguments(SearchArguments):
+    """What `retrieve_memory` takes: the same, and the names that other memory servers have for it."""
+
+    n_results: MaxResults = Field(None, description="The same as max_results.")
+    limit: MaxResults = Field(None, description="The same as max_results.")
+    min_similarity: Annotated[float | None, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        None, description="Leave out memories whose final score, as relevance from 0 to 1, is below this."
+    )
 
 
 class SaveArguments(Arguments):
@@ -161,6 +172,7 @@ class SearchOutput(BaseModel, frozen=True):
     memories: list[FoundMemory]
     mode: Literal["hybrid", "dense", "lexical", "text"] = Field(description="What the search used.")
     degraded: str | None = Field(description="Why it could do less than it should, if so.")
+    explanations: list[dict[str, Any]] | None = Field(None, description="For each memory, its score in parts.")
     note: str = _DATA_NOTE
 
 
@@ -212,15 +224,26 @@ def call_memory(
 
 def search(memory: Memory, arguments: SearchArguments, _: str) -> flow.Flow[ToolResult]:
     """Find memories."""
-    query, k, types, tags = arguments.query, arguments.max_results, arguments.types or None, arguments.tags
-    result = yield from call_memory(memory.recall, memory.arecall, query, k, types=types, tags=tags)
+    numbers, least = [arguments.max_results], None
+    if isinstance(arguments, RetrieveArguments):
+        numbers += [arguments.n_results, arguments.limit]
+        least = arguments.min_similarity
+    k = min((number for number in numbers if number is not None), default=None)
+    types, tags, explain = arguments.types or None, arguments.tags, bool(arguments.explain)
+    asked: dict[str, Any] = {"types": types, "tags": tags, "min_score": least, "explain": explain}
+    result = yield from call_memory(memory.recall, memory.arecall, arguments.query, k, **asked)
     notes = [f"Read {wrong!r} as {right!r}." for wrong, right in result.corrections.items()]
     notes += [f"The search could do less than usual: {result.degraded}."] if result.degraded else []
     notes += ["Cite a memory by its id."] if len(result) else []
     if not len(result) and (types or tags):
         notes.append("Try again without types and tags, or with other words.")
-    found = [FoundMemory.of(hit.memory, hit.relevance) for hit in result]
-    values = SearchOutput(memories=found, mode=result.mode, degraded=result.degraded)
+    notes += [f"{hit.id}: {hit.explanation}" for hit in result if explain]
+    values = SearchOutput(
+        memories=[FoundMemory.of(hit.memory, hit.relevance) for hit in result],
+        mode=result.mode,
+        degraded=result.degraded,
+        explanations=[hit.as_metadata(result)["explanation"] for hit in result] if explain else None,
+    )
     return _answer(values, _render([hit.memory for hit in result]), *notes)
 
 
@@ -364,6 +387,8 @@ NAMES = tuple(_TOOLS)
 """The names of all tools."""
 ALIASES = {"retrieve_memory": "memory_search"}
 """Names under which other memory servers know the same tools."""
+_ALIASED = {"retrieve_memory": RetrieveArguments}
+"""What they take under that name."""
 
 
 class ToolOptions(TypedDict, total=False):
@@ -407,8 +432,13 @@ def memory_tools(
     given: dict[str, Any] = {"memory": memory, "trust": trust, "idempotent": True}  # a model may try each of them twice
     tools = [make(name, _DESCRIPTIONS[name], **given) for name, make in _TOOLS.items() if name in wanted]
     if aliases:
-        tools += [replace(tool, name=alias) for alias, name in ALIASES.items() for tool in tools if tool.name == name]
+        tools += [_under(alias, tool) for alias, name in ALIASES.items() for tool in tools if tool.name == name]
     return [tool for tool in tools if tool.read_only or not read_only]
+
+
+def _under(alias: str, tool: Tool) -> Tool:
+    """The same tool under another name, with the arguments that it takes there."""
+    return replace(tool, name=alias, arguments=_ALIASED[alias])
 
 
 def _check_memory(memory: object) -> None:
@@ -435,7 +465,9 @@ async def acall(tools: Tools, name: str, arguments: str | Mapping[str, Any]) -> 
 
 def _call_by_name(tools: Tools, name: str, arguments: str | Mapping[str, Any]) -> flow.Flow[ToolResult]:
     known = {tool.name: tool for tool in _as_tools(tools)}
-    tool = known.get(name) or known.get(ALIASES.get(name, ""))
+    tool = known.get(name)
+    if tool is None and ALIASES.get(name) in known:
+        tool = _under(name, known[ALIASES[name]])
     if tool is None:
         return failure(f"there is no tool {_quote([name])}: call one of {', '.join(known)}")
     try:
