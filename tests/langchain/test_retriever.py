@@ -64,13 +64,17 @@ async def both(retriever: HybridRetriever, query: str, **overrides: Any) -> list
 async def test_an_index_is_ranked_exactly_as_by_itself(index: HybridIndex) -> None:
     for query in QUERIES:
         asked: dict[str, Any] = {"k": 5, "filter": {"year": {"gte": 2021}}, "alpha": 0.6, "fusion": "rrf"}
-        assert found(await both(HybridRetriever(index=index), query)) == pairs(index.search(query))
-        assert found(await both(HybridRetriever(index=index, **asked), query)) == pairs(index.search(query, **asked))
-        assert found(await both(HybridRetriever(index=index), query, **asked)) == pairs(index.search(query, **asked))
+        assert found(await both(HybridRetriever(explain=True, index=index), query)) == pairs(index.search(query))
+        assert found(await both(HybridRetriever(explain=True, index=index, **asked), query)) == pairs(
+            index.search(query, **asked)
+        )
+        assert found(await both(HybridRetriever(explain=True, index=index), query, **asked)) == pairs(
+            index.search(query, **asked)
+        )
 
 
 async def test_a_memory_is_ranked_exactly_as_by_itself(memory: Memory) -> None:
-    retriever = HybridRetriever(memory=memory, search_kwargs={"depth": 100})
+    retriever = HybridRetriever(explain=True, memory=memory, search_kwargs={"depth": 100})
     for query in QUERIES:
         asked: dict[str, Any] = {"k": 4, "filter": {"type": "note"}, "alpha": 0.6, "min_score": 0.1}
         assert found(await both(retriever, query)) == pairs(memory.recall(query, 10))
@@ -78,7 +82,7 @@ async def test_a_memory_is_ranked_exactly_as_by_itself(memory: Memory) -> None:
 
 
 async def test_a_call_goes_before_the_constructor(index: HybridIndex) -> None:
-    strict = HybridRetriever(index=index, k=3, filter={"year": 2021}, alpha=0.0, min_score=0.9)
+    strict = HybridRetriever(explain=True, index=index, k=3, filter={"year": 2021}, alpha=0.0, min_score=0.9)
     assert await both(strict, "coffee") == []
     loose = await both(strict, "coffee", k=2, filter=None, alpha=None, min_score=None, fusion=Fusion.rrf())
     assert found(loose) == pairs(index.search("coffee", k=2, fusion="rrf"))
@@ -88,7 +92,7 @@ async def test_a_call_goes_before_the_constructor(index: HybridIndex) -> None:
 
 
 async def test_each_document_says_why_it_is_there(index: HybridIndex) -> None:
-    document = (await both(HybridRetriever(index=index), "rathole port", k=1))[0]
+    document = (await both(HybridRetriever(explain=True, index=index), "rathole port", k=1))[0]
     why = document.metadata["explanation"]
     assert json.loads(json.dumps(why)) == why
     hit = index.search("rathole port", k=1, explain=True)[0]
@@ -112,14 +116,14 @@ async def test_a_search_that_could_do_less_says_so() -> None:
 
     with HybridIndex.open(":memory:", dense=Down()) as index:
         index.add(DOCUMENTS)
-        why = (await both(HybridRetriever(index=index), "rathole"))[0].metadata["explanation"]
+        why = (await both(HybridRetriever(explain=True, index=index), "rathole"))[0].metadata["explanation"]
     assert why["mode"] == "lexical"
     assert "no model" in why["degraded"]
     assert why["semantic_rank"] is None
 
 
 async def test_a_memory_tells_what_it_knows_about_itself(memory: Memory) -> None:
-    document = (await both(HybridRetriever(memory=memory), "rathole port", k=1))[0]
+    document = (await both(HybridRetriever(explain=True, memory=memory), "rathole port", k=1))[0]
     told = document.metadata["memory"]
     assert json.loads(json.dumps(told)) == told
     assert (told["type"], told["tags"], told["trust"], told["source"]) == ("note", ["ops", "port"], "user", "wiki")
@@ -129,19 +133,23 @@ async def test_a_memory_tells_what_it_knows_about_itself(memory: Memory) -> None
 
 
 async def test_memories_are_filtered_by_their_own_fields_and_by_metadata(memory: Memory) -> None:
-    retriever = HybridRetriever(memory=memory, filter={"type": "decision", "year": {"gte": 2021}}, min_score=0.0)
+    retriever = HybridRetriever(
+        explain=True, memory=memory, filter={"type": "decision", "year": {"gte": 2021}}, min_score=0.0
+    )
     documents = await both(retriever, "clients")
     assert len(documents) > 1
     assert {document.metadata["memory"]["type"] for document in documents} == {"decision"}
     assert min(document.metadata["year"] for document in documents) >= 2021
     assert await both(retriever, "clients", since="2999-01-01") == []
-    assert await both(HybridRetriever(memory=memory.for_user("eve")), "clients") == []
+    assert await both(HybridRetriever(explain=True, memory=memory.for_user("eve")), "clients") == []
 
 
 async def test_without_explanation_metadata_is_as_it_was_stored(index: HybridIndex, memory: Memory) -> None:
-    for retriever in (HybridRetriever(index=index, explain=False), HybridRetriever(memory=memory, explain=False)):
+    for retriever in (HybridRetriever(index=index), HybridRetriever(memory=memory)):
         assert set((await both(retriever, "rathole"))[0].metadata) == {"year", "tags"}
-    assert "score" not in HybridRetriever(index=index).invoke("rathole", explain=False)[0].metadata
+    assert "score" not in HybridRetriever(explain=True, index=index).invoke("rathole", explain=False)[0].metadata
+    retriever = HybridRetriever(index=index)
+    assert retriever.invoke("rathole", k=1) == retriever.invoke("rathole tunnels", k=1)  # one, where answers are merged
 
 
 OWN: list[dict[str, Any]] = [
@@ -175,17 +183,17 @@ async def test_writing_back_what_was_found_changes_nothing(place: str, serialise
 
 async def test_a_memory_gives_as_many_as_it_is_configured_to() -> None:
     with fake_memory([f"tunnel {number}" for number in range(12)], config=MemoryConfig(k=3)) as memory:
-        retriever = HybridRetriever(memory=memory)
+        retriever = HybridRetriever(explain=True, memory=memory)
         assert len(retriever.invoke("tunnel")) == len(await retriever.ainvoke("tunnel")) == 3
         assert len(retriever.invoke("tunnel", k=5)) == 5
-        assert len(HybridRetriever(memory=memory, k=4).invoke("tunnel")) == 4
-        assert len(HybridRetriever(memory=memory, k=4).invoke("tunnel", k=None)) == 3
+        assert len(HybridRetriever(explain=True, memory=memory, k=4).invoke("tunnel")) == 4
+        assert len(HybridRetriever(explain=True, memory=memory, k=4).invoke("tunnel", k=None)) == 3
 
 
 async def test_an_index_gives_ten() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add([f"tunnel {number}" for number in range(12)])
-        retriever = HybridRetriever(index=index)
+        retriever = HybridRetriever(explain=True, index=index)
         assert len(retriever.invoke("tunnel")) == len(await retriever.ainvoke("tunnel")) == 10
 
 
@@ -205,11 +213,11 @@ def test_wrong_settings_are_refused_at_once(index: HybridIndex, wrong: dict[str,
 
 async def test_wrong_overrides_are_refused(index: HybridIndex, memory: Memory) -> None:
     with pytest.raises(ValidationError, match="either index= or memory="):
-        HybridRetriever(index=index, memory=memory)
+        HybridRetriever(explain=True, index=index, memory=memory)
     with pytest.raises(InvalidQuery, match="k must be"):
-        HybridRetriever(index=index).invoke("port", k=-1)
+        HybridRetriever(explain=True, index=index).invoke("port", k=-1)
     with pytest.raises(TypeError, match="top_k"):
-        await HybridRetriever(index=index).ainvoke("port", top_k=3)
+        await HybridRetriever(explain=True, index=index).ainvoke("port", top_k=3)
 
 
 class Trace(BaseCallbackHandler):
@@ -229,7 +237,7 @@ class Trace(BaseCallbackHandler):
 
 
 async def test_traces_say_which_retriever_and_model_it_was(index: HybridIndex, memory: Memory) -> None:
-    for retriever in (HybridRetriever(index=index), HybridRetriever(memory=memory)):
+    for retriever in (HybridRetriever(explain=True, index=index), HybridRetriever(explain=True, memory=memory)):
         trace = Trace()
         documents = await retriever.ainvoke("port", {"callbacks": [trace]}, k=2)
         assert trace.told["query"] == "port"
@@ -252,7 +260,7 @@ async def test_on_an_async_client_it_is_awaited() -> None:
 
 
 async def test_in_a_chain_and_as_a_tool(index: HybridIndex) -> None:
-    retriever = HybridRetriever(index=index, k=1)
+    retriever = HybridRetriever(explain=True, index=index, k=1)
     prompt = ChatPromptTemplate.from_template("{context} | {question}")
     texts = RunnableLambda(lambda documents: documents[0].page_content)
     chain = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex
 from langchain_core.indexing import index as sync_index
+from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from tests.langchain.corpus import DOCUMENTS, QUERIES
 from twofold import FilterError, HybridIndex, InvalidDocument, InvalidQuery, SearchResult
-from twofold.langchain import HybridVectorStore
+from twofold.langchain import HybridTranslator, HybridVectorStore
 from twofold.testing import HashEmbedding
 
 TEXTS = [document.text for document in DOCUMENTS]
@@ -228,3 +230,43 @@ def test_nothing_of_the_interface_is_left_to_threads_or_undone() -> None:
     inherited |= {"similarity_search_with_relevance_scores", "asimilarity_search_with_relevance_scores"}
     public = {name for name, _ in inspect.getmembers(VectorStore, callable) if not name.startswith("_")}
     assert {name for name in public if name not in vars(HybridVectorStore)} == inherited
+
+
+def says(comparator: Comparator, attribute: str, value: Any) -> Comparison:
+    return Comparison(comparator=comparator, attribute=attribute, value=value)
+
+
+def combined(operator: Operator, *parts: Any) -> Operation:
+    return Operation(operator=operator, arguments=list(parts))
+
+
+AFTER_2020 = says(Comparator.GTE, "year", 2021)
+
+
+@pytest.mark.parametrize(
+    ("asked", "keeps"),
+    [
+        (None, lambda own: True),
+        (AFTER_2020, lambda own: own["year"] >= 2021),
+        (combined(Operator.NOT, AFTER_2020), lambda own: own["year"] < 2021),
+        (says(Comparator.CONTAIN, "tags", "ops"), lambda own: "ops" in own["tags"]),
+        (says(Comparator.IN, "year", [2020, 2022]), lambda own: own["year"] in (2020, 2022)),
+        (says(Comparator.NIN, "year", 2020), lambda own: own["year"] != 2020),
+        (
+            combined(Operator.AND, AFTER_2020, combined(Operator.OR, *[says(Comparator.EQ, "tags", t) for t in "ab"])),
+            lambda own: own["year"] >= 2021 and {"a", "b"} & set(own["tags"]),
+        ),
+    ],
+)
+def test_what_a_model_asks_of_the_metadata_becomes_a_filter(store: HybridVectorStore, asked: Any, keeps: Any) -> None:
+    query = StructuredQuery(query="clients", filter=asked)
+    text, arguments = HybridTranslator().visit_structured_query(query)
+    found = store.similarity_search(text, k=100, alpha=1.0, **arguments)
+    assert {document.id for document in found} == {i for i, own in zip(IDS, METADATAS, strict=True) if keeps(own)}
+
+
+def test_dates_of_langchains_parser_are_compared_as_dates(empty: HybridVectorStore) -> None:
+    empty.add_texts(["old", "new"], [{"day": date(2020, 1, 1)}, {"day": date(2024, 1, 1)}])
+    later = says(Comparator.GT, "day", {"date": "2022-01-01", "type": "date"})
+    text, arguments = HybridTranslator().visit_structured_query(StructuredQuery(query="old", filter=later))
+    assert [document.page_content for document in empty.similarity_search(text, **arguments)] == ["new"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from langgraph.store.base import PutOp
+from langgraph.store.base import IndexConfig, PutOp
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from tests.kit.rest import RestServer
@@ -227,3 +227,13 @@ def test_without_langgraph_the_import_says_what_to_install() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == 'twofold.langgraph needs LangGraph: pip install "twofold[langgraph]"'
+
+
+def test_the_index_configuration_can_be_read_as_from_langgraphs_own_stores() -> None:
+    given: IndexConfig = {"dims": 64, "embed": lambda texts: [[1.0] * 64 for _ in texts], "fields": ["text"]}
+    with QdrantStore(":memory:", index=given) as store:
+        assert store.index_config == given
+    with QdrantStore(":memory:", dense=HashEmbedding(), index=["text"]) as store:
+        assert store.index_config == {"fields": ["text"]}
+    with QdrantStore(":memory:", dense=HashEmbedding()) as store:
+        assert store.index_config is None

@@ -38,7 +38,7 @@ def memory(memory: Memory) -> Memory:
 
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
 async def test_the_ranking_is_that_of_the_core(index: HybridIndex, awaited: bool) -> None:
-    retriever = HybridRetriever(index=index, similarity_top_k=5)
+    retriever = HybridRetriever(explain=True, index=index, similarity_top_k=5)
     for query in QUERIES:
         nodes = await retriever.aretrieve(query) if awaited else retriever.retrieve(query)
         hits = index.search(query, 5)
@@ -46,7 +46,7 @@ async def test_the_ranking_is_that_of_the_core(index: HybridIndex, awaited: bool
 
 
 def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
-    (found,) = HybridRetriever(index=index, similarity_top_k=1).retrieve("rathole port")
+    (found,) = HybridRetriever(explain=True, index=index, similarity_top_k=1).retrieve("rathole port")
     hit = index.search("rathole port", 1, explain=True)[0]
     assert found.node.get_content() == NOTES["tunnel"]
     assert found.metadata["letters"] == len(NOTES["tunnel"])
@@ -61,20 +61,22 @@ def test_nodes_have_text_metadata_and_why(index: HybridIndex) -> None:
 
 
 def test_models_do_not_see_the_explanation(index: HybridIndex) -> None:
-    (found,) = HybridRetriever(index=index, similarity_top_k=1).retrieve("rathole port")
+    (found,) = HybridRetriever(explain=True, index=index, similarity_top_k=1).retrieve("rathole port")
     for mode in (MetadataMode.LLM, MetadataMode.EMBED):
         assert found.node.get_content(metadata_mode=mode) == f"letters: {len(NOTES['tunnel'])}\n\n{NOTES['tunnel']}"
 
 
 def test_without_an_explanation_the_metadata_is_as_it_was_stored(index: HybridIndex) -> None:
-    (found,) = HybridRetriever(index=index, similarity_top_k=1, explain=False).retrieve("rathole port")
+    (found,) = HybridRetriever(index=index, similarity_top_k=1).retrieve("rathole port")
     assert found.metadata == {"letters": len(NOTES["tunnel"])}
+    (again,) = HybridRetriever(index=index, similarity_top_k=1).retrieve("tunnel")
+    assert again.node.hash == found.node.hash  # by which QueryFusionRetriever merges the answers to several queries
 
 
 def test_own_metadata_is_never_overwritten() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add(["rathole"], metadatas=[{"explanation": "mine"}])
-        assert HybridRetriever(index=index).retrieve("rathole")[0].metadata == {"explanation": "mine"}
+        assert HybridRetriever(explain=True, index=index).retrieve("rathole")[0].metadata == {"explanation": "mine"}
 
 
 OWN: list[dict[str, Any]] = [
@@ -103,7 +105,7 @@ def test_writing_back_what_was_found_changes_nothing(everybody: Memory, place: s
         memory = everybody.for_user(f"writer {serialised}")
         memory.remember_many({"text": text, "metadata": own} for text, own in zip(texts, OWN, strict=True))
         chosen: dict[str, Any] = {"memory": memory} if place == "memory" else {"index": index}
-        retriever = HybridRetriever(**chosen)
+        retriever = HybridRetriever(explain=True, **chosen)
         found = sorted((scored.node for scored in retriever.retrieve("tunnel")), key=lambda node: node.get_content())
         if serialised:
             found = [TextNode.model_validate_json(node.model_dump_json()) for node in found]
@@ -118,29 +120,34 @@ def test_writing_back_what_was_found_changes_nothing(everybody: Memory, place: s
 def test_a_node_that_was_written_back_is_explained_anew() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add(["rathole tunnels"])
-        (found,) = HybridRetriever(index=index).retrieve("rathole")
+        (found,) = HybridRetriever(explain=True, index=index).retrieve("rathole")
         HybridVectorStore(index=index).add([found.node])
-        (again,) = HybridRetriever(index=index).retrieve("tunnels")
+        (again,) = HybridRetriever(explain=True, index=index).retrieve("tunnels")
         assert again.metadata["explanation"]["matched_words"] == ["tunnels"]
 
 
 def test_settings_reach_the_search(index: HybridIndex) -> None:
     long = MetadataFilters(filters=[MetadataFilter(key="letters", value=60, operator=FilterOperator.GTE)])
     for filters in (long, {"letters": {"gte": 60}}):
-        retriever = HybridRetriever(index=index, filters=filters, alpha=0.3, fusion="rrf", min_score=0.001)
+        retriever = HybridRetriever(
+            explain=True, index=index, filters=filters, alpha=0.3, fusion="rrf", min_score=0.001
+        )
         hits = index.search("server", filter={"letters": {"gte": 60}}, alpha=0.3, fusion="rrf", min_score=0.001)
         nodes = retriever.retrieve("server")
         assert [(node.node_id, node.score) for node in nodes] == [(hit.id, hit.relevance) for hit in hits]
         assert all(node.metadata["letters"] >= 60 for node in nodes)
-    words = HybridRetriever(index=index, alpha=0)
+    words = HybridRetriever(explain=True, index=index, alpha=0)
     assert [node.node_id for node in words.retrieve("ERR_CONN_RESET")] == ["reset"]
-    assert HybridRetriever(index=index, min_score=0.99).retrieve("nothing of this kind") == []
-    assert HybridRetriever(index=index, search_kwargs={"min_semantic": 0.99, "alpha": 1}).retrieve("server") == []
+    assert HybridRetriever(explain=True, index=index, min_score=0.99).retrieve("nothing of this kind") == []
+    assert (
+        HybridRetriever(explain=True, index=index, search_kwargs={"min_semantic": 0.99, "alpha": 1}).retrieve("server")
+        == []
+    )
 
 
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
 async def test_memories(memory: Memory, awaited: bool) -> None:
-    retriever = HybridRetriever(memory=memory, similarity_top_k=1)
+    retriever = HybridRetriever(explain=True, memory=memory, similarity_top_k=1)
     bundle = QueryBundle("rathole port")
     (found,) = await retriever.aretrieve(bundle) if awaited else retriever.retrieve(bundle)
     (hit,) = memory.recall("rathole port", 1)
@@ -149,27 +156,29 @@ async def test_memories(memory: Memory, awaited: bool) -> None:
     assert found.metadata["project"] == "home"
     assert found.metadata["memory"]["tags"] == ["rathole"]
     assert found.metadata["memory"]["type"] == "note"
-    recipes = HybridRetriever(memory=memory, filters={"type": "recipe"}).retrieve("apple cake with four eggs")
+    recipes = HybridRetriever(explain=True, memory=memory, filters={"type": "recipe"}).retrieve(
+        "apple cake with four eggs"
+    )
     assert [node.text for node in recipes] == [NOTES["cake"]]
 
 
 async def test_a_memory_gives_as_many_as_it_is_configured_to() -> None:
     with fake_memory([f"tunnel {number}" for number in range(12)], config=MemoryConfig(k=3)) as memory:
-        retriever = HybridRetriever(memory=memory)
+        retriever = HybridRetriever(explain=True, memory=memory)
         assert len(retriever.retrieve("tunnel")) == len(await retriever.aretrieve("tunnel")) == 3
         retriever.similarity_top_k = 5
         assert len(retriever.retrieve("tunnel")) == 5
-        assert len(HybridRetriever(memory=memory, similarity_top_k=4).retrieve("tunnel")) == 4
+        assert len(HybridRetriever(explain=True, memory=memory, similarity_top_k=4).retrieve("tunnel")) == 4
 
 
 def test_an_index_gives_ten() -> None:
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add([f"tunnel {number}" for number in range(12)])
-        assert len(HybridRetriever(index=index).retrieve("tunnel")) == 10
+        assert len(HybridRetriever(explain=True, index=index).retrieve("tunnel")) == 10
 
 
 def test_another_users_memories_are_not_found(memory: Memory) -> None:
-    assert HybridRetriever(memory=memory.for_user("bob")).retrieve("rathole port") == []
+    assert HybridRetriever(explain=True, memory=memory.for_user("bob")).retrieve("rathole port") == []
 
 
 def test_either_an_index_or_a_memory(index: HybridIndex, memory: Memory) -> None:
@@ -177,12 +186,12 @@ def test_either_an_index_or_a_memory(index: HybridIndex, memory: Memory) -> None
         with pytest.raises(ConfigError, match="either"):
             HybridRetriever(**arguments)  # type: ignore[arg-type]
     with pytest.raises(FilterError):
-        HybridRetriever(index=index, filters="letters")  # type: ignore[arg-type]
+        HybridRetriever(explain=True, index=index, filters="letters")  # type: ignore[arg-type]
 
 
 def test_in_a_query_engine(index: HybridIndex) -> None:
     engine = RetrieverQueryEngine(
-        retriever=HybridRetriever(index=index, similarity_top_k=3),
+        retriever=HybridRetriever(explain=True, index=index, similarity_top_k=3),
         response_synthesizer=get_response_synthesizer(llm=MockLLM()),
         node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.1)],
     )

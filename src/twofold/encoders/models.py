@@ -209,9 +209,7 @@ def _sentence_encoder() -> DenseEncoder:
 
 @cache
 def known_words() -> frozenset[str]:
-    """The words that the bundled models have whole in their vocabulary, most of them English; none if they are not
-    there.
-    """
+    """The words that the bundled models have whole in their vocabulary, most of them English; none without the file."""
     path = Path(__file__).with_name("bundled") / "tokenizer.json"
     pieces = json.loads(path.read_text("utf-8"))["model"]["vocab"] if path.is_file() else ()
     return frozenset(piece for piece in pieces if piece.isalpha())  # the others, such as "##ing", are parts of words

@@ -15,12 +15,12 @@ except ImportError as error:
     raise ImportError('twofold.langchain needs LangChain: pip install "twofold[langchain]"') from error
 
 from twofold.langchain.retriever import HybridRetriever, memory_tools
-from twofold.langchain.vectorstore import HybridVectorStore
+from twofold.langchain.vectorstore import HybridTranslator, HybridVectorStore
 
 if TYPE_CHECKING:
     from twofold.langchain.middleware import MemoryMiddleware
 
-__all__ = ["HybridRetriever", "HybridVectorStore", "MemoryMiddleware", "memory_tools"]
+__all__ = ["HybridRetriever", "HybridTranslator", "HybridVectorStore", "MemoryMiddleware", "memory_tools"]
 
 
 def __getattr__(name: str) -> Any:

@@ -48,8 +48,9 @@ class HybridRetriever(BaseRetriever):
     """Looks at the best documents once more: a LangChain compressor, or whatever else `HybridIndex.open` takes."""
     rerank_top: int | None = Field(default=None, ge=1)
     """How many of the best it looks at."""
-    explain: bool = True
-    """Add `score`, `explanation` and, for a memory, `memory` to the metadata; False leaves it as it was stored."""
+    explain: bool = False
+    """Add `score`, `explanation` and, for a memory, `memory` to the metadata. They differ from query to query, so what
+    merges the answers to several queries would take one document for several."""
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since`, `min_trust` …."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery, Visitor
 from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self
 
@@ -290,6 +291,34 @@ class HybridVectorStore(VectorStore):
     ) -> list[Document]:
         """`max_marginal_relevance_search_by_vector` without blocking the event loop."""
         return to_documents(await self.index.asearch_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
+
+
+class HybridTranslator(Visitor):
+    """What a model asks of the metadata as a filter of the index, for `SelfQueryRetriever` to search with."""
+
+    def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
+        """The text to look for, and the arguments of the search."""
+        asked = {} if structured_query.filter is None else {"filter": structured_query.filter.accept(self)}
+        return structured_query.query, asked
+
+    def visit_operation(self, operation: Operation) -> dict[str, Any]:
+        """Conditions that are combined."""
+        parts = [each.accept(self) for each in operation.arguments]
+        return {"not": {"or": parts}} if operation.operator == Operator.NOT else {operation.operator.value: parts}
+
+    def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
+        """One condition. A list contains its elements, and "like" finds words of a text."""
+        name = comparison.comparator.value
+        value = comparison.value
+        if isinstance(value, Mapping) and "date" in value:  # how LangChain's parser hands over dates and datetimes
+            value = value["date"]
+        if comparison.comparator in (Comparator.IN, Comparator.NIN) and not isinstance(value, (list, tuple)):
+            value = [value]
+        return {comparison.attribute: {_COMPARATORS.get(name, name): value}}
+
+
+_COMPARATORS = {"contain": "eq", "like": "text"}
+"""Those that the filter language has another word for."""
 
 
 def _mmr(fetch_k: int, lambda_mult: float) -> dict[str, Any]:

@@ -70,8 +70,6 @@ def check_namespace(namespace: Sequence[Any]) -> None:
     if not namespace:
         raise InvalidNamespaceError("an item needs a namespace: give at least one label")
     check_labels(namespace)
-    if namespace[0] == "langgraph":
-        raise InvalidNamespaceError(f'the first label of {namespace!r} is "langgraph", which is reserved: take another')
 
 
 def _namespace_text(namespace: Iterable[str]) -> str:

@@ -102,6 +102,8 @@ class QdrantStore(BaseStore, Closeable):
     ) -> None:
         with closed_on_error(opened):
             self.index = opened
+            self.index_config = index if index is None or isinstance(index, Mapping) else {"fields": list(index)}
+            """LangGraph's own configuration of what is searched, as it was given; None for the whole value."""
             self.ttl_config = _check_ttl_config(ttl)
             omit_expired = (ttl or {}).get("omit_expired", True)
             self._rules = operations.Rules(items.searched_fields(index), explain, omit_expired)

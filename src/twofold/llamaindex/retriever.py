@@ -29,7 +29,8 @@ _REMEMBERED_ROLES = (MessageRole.USER, MessageRole.ASSISTANT)
 class HybridRetriever(BaseRetriever):
     """Finds documents of an index, or memories, by meaning and by words.
 
-    Nodes carry the score, and in `metadata["explanation"]` where it comes from; models don't get to see that part.
+    Nodes carry the score and, with `explain`, in `metadata["explanation"]` where it comes from; models don't get to see
+    that part.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class HybridRetriever(BaseRetriever):
         min_score: float | None = None,
         rerank: Any = None,
         rerank_top: int | None = None,
-        explain: bool = True,
+        explain: bool = False,
         search_kwargs: Mapping[str, Any] | None = None,
         callback_manager: CallbackManager | None = None,
         **kwargs: Any,
@@ -62,7 +63,8 @@ class HybridRetriever(BaseRetriever):
             rerank: Looks at the best nodes once more: a LlamaIndex postprocessor, or whatever else `HybridIndex.open`
                 takes.
             rerank_top: How many of the best it looks at.
-            explain: Say for each node where its score comes from.
+            explain: Say for each node where its score comes from. That differs from query to query, so what merges
+                the answers to several queries would take one node for several.
             search_kwargs: Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since` ….
             callback_manager: As for any retriever.
             kwargs: Whatever else `BaseRetriever` takes.

@@ -167,6 +167,10 @@ class IndexEmbedding(BaseEmbedding):
         super().__init__(model_name=index.dense_model or "unknown", **kwargs)
         self._index = index
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process (`IngestionPipeline(num_workers=2)`) the model is loaded anew, by its name."""
+        return _embedding_by_name, (self.model_name,)
+
     @classmethod
     def class_name(cls) -> str:
         return "IndexEmbedding"
@@ -188,6 +192,14 @@ class IndexEmbedding(BaseEmbedding):
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return await self._index.aembed_query(query)
+
+
+def _embedding_by_name(name: str) -> IndexEmbedding:
+    try:
+        return IndexEmbedding(HybridIndex.open(":memory:", dense=name))
+    except ConfigError as error:
+        advice = "give the pipeline your own embedding in place of store.embed_model"
+        raise ConfigError(f"{name} can't be loaded by its name in another process: {advice}") from error
 
 
 # --- the store -----------------------------------------------------------------------------------
@@ -321,20 +333,21 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
     # --- finding -------------------------------------------------------------------------------
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Nodes by id (in that order), by filter, or all of them."""
-        return _in_order(self._index.fetch(_all_of(node_ids, filters)), node_ids)
+        """Nodes by id (in that order), by filter, or all of them; each with its embedding."""
+        return run(_nodes(node_ids, filters), MethodCaller(self._index))
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """`get_nodes` without blocking the event loop."""
-        return _in_order(await self._index.afetch(_all_of(node_ids, filters)), node_ids)
+        return await arun(_nodes(node_ids, filters), MethodCaller(self._index))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find nodes.
 
         Args:
-            query: What LlamaIndex asks for. `alpha` counts in hybrid mode, and None is what the index does by itself.
+            query: What LlamaIndex asks for. `alpha` counts in hybrid mode, and None is what the index does by itself;
+                `sparse_top_k` is how many candidates words bring in, or how many nodes where words alone are searched.
             kwargs: For mmr: `mmr_threshold`, from 0, as different as possible, to 1, as near as possible;
                 `mmr_prefetch_k` or `mmr_prefetch_factor`, among how many to choose.
         """
@@ -402,10 +415,16 @@ def _which(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[
 # --- finding -------------------------------------------------------------------------------------
 
 
-def _in_order(documents: Sequence[Document], node_ids: Sequence[str] | None) -> list[BaseNode]:
-    """Nodes in the order of the ids, where these were given."""
+def _nodes(node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> Flow[list[BaseNode]]:
+    """Stored nodes with their vectors, in the order of the ids where these were given."""
+    found: list[Document] = yield Call("fetch", {"filter": _all_of(node_ids, filters)})
     positions = {identity: position for position, identity in enumerate(node_ids or ())}
-    return [to_node(each) for each in sorted(documents, key=lambda each: positions.get(each.id or "", len(positions)))]
+    found.sort(key=lambda each: positions.get(each.id or "", len(positions)))
+    nodes = [to_node(each) for each in found]
+    vectors = yield Call("vectors", {"ids": [each.id for each in found]})
+    for node, vector in zip(nodes, vectors, strict=True):
+        node.embedding = vector
+    return nodes
 
 
 def _query(query: VectorStoreQuery, options: Mapping[str, Any]) -> Flow[VectorStoreQueryResult]:
@@ -417,7 +436,8 @@ def _query(query: VectorStoreQuery, options: Mapping[str, Any]) -> Flow[VectorSt
     if vector is None and query.query_str is None:
         needs = "query_str" if mode in _LEXICAL_MODES else "query_embedding"
         raise InvalidQuery(f"a {mode.value!r} search needs {needs}")
-    k = query.hybrid_top_k if mode == Mode.HYBRID and query.hybrid_top_k is not None else query.similarity_top_k
+    own = query.hybrid_top_k if mode == Mode.HYBRID else query.sparse_top_k if mode in _LEXICAL_MODES else None
+    k = query.similarity_top_k if own is None else own
     # An empty list of ids means any: that is what a `VectorStoreIndex` sends if it keeps no list of its own.
     where = _all_of(query.node_ids or None, query.filters, query.doc_ids)
     arguments: dict[str, Any] = {"k": k, "filter": where, "explain": True}
@@ -428,6 +448,8 @@ def _query(query: VectorStoreQuery, options: Mapping[str, Any]) -> Flow[VectorSt
     else:
         text = "" if vector is not None and mode in _DENSE_MODES else query.query_str or ""
         alpha = query.alpha if mode == Mode.HYBRID else 0.0 if mode in _LEXICAL_MODES else 1.0
+        if mode == Mode.HYBRID and query.sparse_top_k is not None:  # how many candidates the lexical leg brings
+            arguments["depth"] = max(k, query.similarity_top_k, query.sparse_top_k)
         result = yield Call("search", {"query": text, "vector": vector, "alpha": alpha, **arguments})
     nodes = [to_node(hit) for hit in result]
     return VectorStoreQueryResult(nodes=nodes, similarities=_similarities(result, mode), ids=result.ids)
