@@ -42,7 +42,7 @@ def test_the_table_shows_rank_relevance_text_id_and_metadata(index: str) -> None
 
 def test_json_is_one_object_with_the_documented_keys(index: str) -> None:
     found = run("search", "replicants", "-l", index, "-k", 2, "--json").json
-    assert list(found) == ["query", "mode", "degraded", "offset", "count", "hits"]
+    assert list(found) == ["query", "mode", "degraded", "corrections", "offset", "count", "hits"]
     assert list(found["hits"][0]) == ["rank", "id", "text", "score", "relevance", "metadata", "explanation", "title"]
     assert found["hits"][0]["id"] == "blade"
     assert found["hits"][0]["explanation"] is None

@@ -148,7 +148,7 @@ def test_what_only_words_find_is_there(quick: Store) -> None:
 def test_keyword_only_hits_cost_no_requests_of_their_own(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with store.open(config=MemoryConfig(touch=False)) as memory:
         memory.remember_many(MEMORIES)
-        memory.recall("warm up")
+        memory.recall("checkRateLimit TypeError executeTask encore.ts")  # from now on known as words
         calls: list[str] = []
         for name in ("query_batch_points", "query_points", "retrieve", "scroll", "count", "facet"):
             real = getattr(store.client, name)

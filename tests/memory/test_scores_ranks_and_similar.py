@@ -45,7 +45,7 @@ def test_bm25_has_its_inverse_document_frequency(store: Store, memory: Memory) -
 def test_effort_at_query_time_is_at_least_64(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with store.open(config=MemoryConfig(depth=10)) as memory:
         memory.remember("clippy")
-        memory.recall("warm up")
+        memory.recall("clippy")  # from now on known as a word
         asked: list[models.QueryRequest] = []
         real = store.client.query_batch_points
 

@@ -179,6 +179,7 @@ def meant(query: str, *texts: str, known: Sequence[str] = ()) -> dict[str, str]:
         ("checkratelimt", "checkRateLimit"),
         ("marathom", "marathons"),
         ("e4201", "e4021"),
+        ("e4o21", "e4021"),
         ("чайнкк", "чайник"),
     ],
 )
@@ -193,6 +194,7 @@ def test_a_slip_is_forgiven(typed: str, known: str) -> None:
         ("port", ["pork"]),
         ("cats", ["cast"]),
         ("err2333", ["err2334"]),
+        ("topic45a", ["topic45b"]),
         ("23334", ["2333"]),
         ("1990s", ["1990"]),
         ("e4003", ["e4030 e40031"]),

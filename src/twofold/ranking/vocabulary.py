@@ -151,9 +151,9 @@ def doubtful(query: str, known: Container[str]) -> list[str]:
 
 
 def is_form_of_known(word: str, known: Iterable[str], stem: Stemmer) -> bool:
-    """It is another form of a known word: "gardeners" needs no correction where "gardener" is a word."""
+    """It is a stop word, or another form of a known word: "gardeners" is a word where "gardener" is one."""
     start, wanted = fold(word)[:_SAME_START], stem(word)
-    return any(stem(other) == wanted for other in known if other.startswith(start))
+    return wanted is None or any(stem(other) == wanted for other in known if other.startswith(start))
 
 
 def spellings_near(word: str) -> dict[str, int]:
@@ -171,7 +171,8 @@ def spellings_near(word: str) -> dict[str, int]:
 
 
 def _slips(word: str) -> Iterator[str]:
-    """What one slip away from a word is written with letters like its own. A digit for a digit is no slip."""
+    """What is one slip away from a word, in letters like its own. With another digit or letter, a code is another."""
+    code = any(letter.isdigit() for letter in word)
     blocks = {ord(letter) // 32 for letter in word}  # in Unicode, the letters of a script stand together
     letters = [each for block in blocks for each in map(chr, range(block * 32, block * 32 + 32)) if _is_plain(each)]
     for place in range(len(word) + 1):
@@ -180,7 +181,7 @@ def _slips(word: str) -> Iterator[str]:
         if letter:
             yield before + after
             yield before + after[:1] + letter + after[1:]
-            yield from (before + other + after for other in letters if not (other.isdigit() and letter.isdigit()))
+            yield from (before + other + after for other in letters if not code or other.isdigit() != letter.isdigit())
 
 
 def _is_plain(letter: str) -> bool:
