@@ -85,10 +85,14 @@ class ModelUnavailable(EncoderError):
 class EngineError(TwofoldError):
     """Qdrant refused or failed a request."""
 
-    def __init__(self, message: str, *, operation: str, location: str, attempts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, *, operation: str, location: str, attempts: Sequence[str] = (), status: int | None = None
+    ) -> None:
         super().__init__(message)
         self.operation = operation
         self.location = location
+        self.status = status
+        """The HTTP status of a refusal, over gRPC the one that means the same; None where there was none."""
         self.attempts = list(attempts)
         """What went wrong at each try, where there were several."""
 

@@ -48,3 +48,8 @@ def plain_matches(query: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
 def words(text: str) -> list[str]:
     """Distinct lower-case words in order of appearance, for plain full-text matching."""
     return list(dict.fromkeys(re.findall(r"\w+", text.lower())))
+
+
+def without_secrets(location: str) -> str:
+    """A location for people to read: what stands in a URL before an @ or behind a ? may be a password or a key."""
+    return re.sub(r"(?<=://).*@|[?#].*", "", location, flags=re.DOTALL) if "://" in location else location

@@ -33,6 +33,8 @@ class Aim(TypedDict, total=False):
     method: str
     path: str
     """A part of the path."""
+    body: str
+    """A part of the body."""
 
 
 @dataclass(slots=True)
@@ -45,8 +47,9 @@ class Fault:
     seed: int = 0
     method: str | None = None
     path: str = ""
+    body: str = ""
     code: int = 0
-    retry_after: int | None = None
+    retry_after: int | str | None = None
     seconds: float = 0.0
     after: bool = False
     released: Event = field(default_factory=Event)
@@ -55,9 +58,10 @@ class Fault:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
 
-    def takes(self, method: str, path: str) -> bool:
+    def takes(self, method: str, path: str, body: bytes) -> bool:
         """Whether this request is hit; counts it if so."""
         wanted = self.times != 0 and self.path in path and self.method in (None, method)
+        wanted = wanted and self.body.encode() in body
         if not wanted or self.rng.random() >= self.probability:
             return False
         if self.times is not None:
@@ -80,7 +84,7 @@ class Faults:
         self._set: list[Fault] = []
         self._lock = Lock()
 
-    def status(self, code: int, *, retry_after: int | None = None, **aim: Unpack[Aim]) -> None:
+    def status(self, code: int, *, retry_after: int | str | None = None, **aim: Unpack[Aim]) -> None:
         """Answer with an error instead of handling; 429 says when to come back, after 1 second unless told."""
         wait = 1 if code == 429 and retry_after is None else retry_after
         self._add("status", aim, code=code, retry_after=wait)
@@ -115,12 +119,13 @@ class Faults:
         for fault in faults:
             fault.released.set()
 
-    def draw(self, method: str, path: str) -> Drawn:
+    def draw(self, method: str, path: str, body: bytes) -> Drawn:
         """What happens to this request."""
         with self._lock:
-            seconds = sum(each.seconds for each in self._set if each.kind == "delay" and each.takes(method, path))
-            fault = next((each for each in self._set if each.kind != "delay" and each.takes(method, path)), None)
-            return Drawn(fault, seconds)
+            delays = [each for each in self._set if each.kind == "delay"]
+            seconds = sum(each.seconds for each in delays if each.takes(method, path, body))
+            others = [each for each in self._set if each.kind != "delay"]
+            return Drawn(next((each for each in others if each.takes(method, path, body)), None), seconds)
 
     def _add(self, kind: Kind, aim: Aim, **details: Any) -> None:
         with self._lock:

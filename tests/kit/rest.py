@@ -30,6 +30,8 @@ from tests.kit.routes import Refusal, find
 
 VERSION = "1.20.0"
 GARBAGE = b"<html>it works!</html>"
+# What is asked for with a body, and changes nothing.
+_READS = ("/query", "/query/batch", "/query/groups", "/scroll", "/count", "/facet", "/points")
 
 
 class RestServer:
@@ -37,9 +39,17 @@ class RestServer:
 
     def __init__(self, open_client: Callable[[], QdrantClient], *, version: str = VERSION, port: int = 0) -> None:
         self.version = version
+        self.api_key: str | None = None
+        """What a request must bring along; None to take any."""
+        self.read_key: str | None = None
+        """What a request that only reads may bring along instead."""
+        self.status = "green"
+        """What is said of every collection."""
         self.faults = Faults()
         self.requests: list[tuple[str, str]] = []
         """(method, path) of every request that arrived."""
+        self.last_headers: dict[str, str] = {}
+        """Those of the last request, by their names in lower case."""
         self.handled: list[tuple[str, str]] = []
         """(method, path) of those that reached the engine."""
         self._open_client = open_client
@@ -161,7 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         owner = self.server.owner
         owner.requests.append((self.command, path))
-        drawn = owner.faults.draw(self.command, path)
+        owner.last_headers = {name.lower(): value for name, value in self.headers.items()}
+        drawn = owner.faults.draw(self.command, path, raw)
         answer = None
         if drawn.fault is None or drawn.fault.after:
             answer = self._handle(path, raw, started)
@@ -179,6 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             about = {"title": "qdrant - vector search engine", "version": self.server.owner.version}
             return 200, json.dumps(about).encode()
         try:
+            self._check_key(path)
             route, names = find(self.command, path)
             with self.server.turn:
                 result = route.answer(self.server.client, names, raw)
@@ -186,7 +198,18 @@ class _Handler(BaseHTTPRequestHandler):
             return error.status, _error(error.message, started)
         finally:
             self.server.owner.handled.append((self.command, path))
+        result = result.replace('"status":"green"', f'"status":"{self.server.owner.status}"')
         return 200, f'{{"result":{result},"status":"ok","time":{time.perf_counter() - started:.6f}}}'.encode()
+
+    def _check_key(self, path: str) -> None:
+        """As a server does: 401 for a key that it doesn't know, 403 where one that may only read writes."""
+        owner, key = self.server.owner, self.headers.get("api-key")
+        if owner.api_key is None or key == owner.api_key:
+            return
+        if key is None or key != owner.read_key:
+            raise Refusal(401, "Invalid API key or JWT")
+        if self.command != "GET" and not (self.command == "POST" and path.endswith(_READS)):
+            raise Refusal(403, "Forbidden: Global manage access is required")
 
     def _fail(self, fault: Fault) -> None:
         if fault.kind == "status":

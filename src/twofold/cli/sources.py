@@ -117,7 +117,7 @@ def _report(target: Target, ids: Sequence[str], sources: int, removed: int, tota
         console.print(f"{len(ids) - distinct} had the id or the text of another one and count once", style="dim")
     if removed:
         console.print(f"removed {removed} that their file no longer has", style="dim")
-    where = f"{target.location}, collection {target.collection}"
+    where = f"{target.shown}, collection {target.collection}"
     console.print(f"{_counted(total, 'document')} in {where}", soft_wrap=True)
     console.print(Text.assemble("search: ", (target.command('search "your words"'), "bold")), soft_wrap=True)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_origin
 import typer
 
 from twofold.errors import CollectionNotFound, ConfigError
+from twofold.text import without_secrets
 
 if TYPE_CHECKING:
     from twofold.index import HybridIndex
@@ -34,7 +35,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON 
 def command_line(words: str, given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """A command to type, without the options that have their usual value."""
     options = [
-        name if value is True else f"{name} {shlex.quote(str(value))}"
+        name if value is True else f"{name} {shlex.quote(without_secrets(str(value)))}"
         for name, value in given.items()
         if value and value != usual.get(name)
     ]
@@ -78,12 +79,17 @@ class Target:
     @property
     def remote(self) -> bool:
         """Whether it is on a server."""
-        return self.location.startswith(("http://", "https://"))
+        return "://" in self.location
 
     @property
     def folder(self) -> Path | None:
         """The folder on this machine, None for a server and for :memory:."""
         return None if self.remote or self.location == ":memory:" else Path(self.location).expanduser()
+
+    @property
+    def shown(self) -> str:
+        """The location for people to read."""
+        return without_secrets(self.location)
 
     def command(self, words: str) -> str:
         """The command to type for this index."""
@@ -116,8 +122,8 @@ class Target:
     def _must_exist(self, what: str, remedy: str, *, unless: bool) -> Iterator[None]:
         fix = f"{remedy}, or name another with --location or --collection"
         if not unless and self.folder is not None and not (self.folder.is_dir() and any(self.folder.iterdir())):
-            raise CollectionNotFound(f"there is no {what} at {self.location}: {fix}")
+            raise CollectionNotFound(f"there is no {what} at {self.shown}: {fix}")
         try:
             yield
         except CollectionNotFound as error:
-            raise CollectionNotFound(f"there is no collection {self.collection} at {self.location}: {fix}") from error
+            raise CollectionNotFound(f"there is no collection {self.collection} at {self.shown}: {fix}") from error

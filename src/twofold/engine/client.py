@@ -128,7 +128,8 @@ def _create(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _schema(info: models.CollectionInfo) -> Schema:
     config = info.config.params.model_dump(mode="json", exclude_none=True)
     indexed = {key: index.data_type.value for key, index in (info.payload_schema or {}).items()}
-    return read_schema({**config, "metadata": info.config.metadata}, info.points_count or 0, indexed)
+    settings = {**config, "metadata": info.config.metadata}
+    return read_schema(settings, info.points_count or 0, indexed, info.status.value)
 
 
 def _create_index(key: str, schema: str | Mapping[str, Any], wait: bool) -> dict[str, Any]:
@@ -187,6 +188,22 @@ VERBS: dict[str, Verb] = {
 # --- What goes wrong in a client, in the library's own words ---
 
 
+# What a server says over gRPC, as the status that it would answer with over HTTP.
+_GRPC_STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "INTERNAL": 500,
+}
+_ADVICE = {
+    401: ": check api_key",
+    403: ": check api_key, which may be one that can only read",
+    404: ": has the collection been deleted? Open the index again to make it anew",
+}
+
+
 @contextmanager
 def translated(verb: str, location: str) -> Iterator[None]:
     """Raise what a client raises as an `EngineError` that says what to look at; it stands whole in the message."""
@@ -195,16 +212,24 @@ def translated(verb: str, location: str) -> Iterator[None]:
     except TwofoldError:
         raise
     except UnexpectedResponse as error:
-        advice = ": check api_key" if error.status_code in (401, 403) else ""
         content = getattr(error, "message", None) or error.content.decode("utf-8", "replace")[:_MAX_ANSWER_CHARS]
-        message = f"{verb} on {location} was refused with {error.status_code} {error.reason_phrase}{advice}. {content}"
-        raise EngineError(message, operation=verb, location=location) from None
+        said = f"{error.status_code} {error.reason_phrase}"
+        raise _refused(verb, location, error.status_code, said, content) from None
     except Exception as error:
-        if isinstance(error, _UNREACHABLE) or grpc_code(error) in _UNREACHABLE_GRPC:
+        code = grpc_code(error)
+        if isinstance(error, _UNREACHABLE) or code in _UNREACHABLE_GRPC:
             message = f"{verb}: {location} does not answer ({error}). Is the server running, and is the address right?"
             raise EngineUnavailable(message, operation=verb, location=location) from None
+        if code in _GRPC_STATUS:
+            details = str(getattr(error, "details", str)())[:_MAX_ANSWER_CHARS]
+            raise _refused(verb, location, _GRPC_STATUS[code], code, details) from None
         message = f"{verb} on {location} failed: {type(error).__name__}: {error}"
         raise EngineError(message, operation=verb, location=location) from error
+
+
+def _refused(verb: str, location: str, status: int | None, said: str, content: str) -> EngineError:
+    message = f"{verb} on {location} was refused with {said}{_ADVICE.get(status or 0, '')}. {content}"
+    return EngineError(message, operation=verb, location=location, status=status)
 
 
 def grpc_code(error: Exception) -> str:

@@ -20,7 +20,8 @@ from twofold.flow import Call, Caller
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
-_LOOKS_LIKE_A_URL = re.compile(r"(https?:.*|[\w.-]+:\d{2,5}(/.*)?)")
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_LOOKS_LIKE_A_URL = re.compile(r"(https?:.*|([^/@\s]+@)?[\w.-]+:\d{2,5}(/.*)?)", re.IGNORECASE)
 _FOLDER_OPTIONS = {"durability", "optimize"}
 _MAX_TIMEOUT_SECONDS = 1e6
 
@@ -85,14 +86,20 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         raise ConfigError(
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
         )
-    if str(location).startswith(("http://", "https://")):
+    if scheme := _SCHEME.match(str(location)):
+        if scheme[1].lower() not in ("http", "https"):
+            raise ConfigError(
+                f"{scheme[0]} leads to no engine: a server's address begins with http:// or https:// (for gRPC too, "
+                "with prefer_grpc=True), and a folder is given as its path alone"
+            )
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < _MAX_TIMEOUT_SECONDS:
             raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         from twofold.engine import remote
 
-        return remote.RemoteConnection(str(location), timeout, given)
+        return remote.RemoteConnection(scheme[0].lower() + str(location)[scheme.end() :], timeout, given)
     if _LOOKS_LIKE_A_URL.fullmatch(str(location)) and not Path(location).exists():
-        raise ConfigError(f"{location!r} looks like the address of a server: write http:// or https:// before it")
+        name = repr(str(location).rpartition("@")[2])
+        raise ConfigError(f"{name} looks like the address of a server: write http:// or https:// before it")
     if foreign := given.keys() - _FOLDER_OPTIONS:
         raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
     from twofold.engine import edge

@@ -89,10 +89,11 @@ def _prepare_folder(path: Path, create: bool) -> Path:
 
 
 def _error(verb: str, location: str, error: Exception) -> EngineError:
-    what = f"failed: {type(error).__name__}: {error}"
+    what, status = f"failed: {type(error).__name__}: {error}", None
     if isinstance(error, EmbeddedError):
-        what = f"was refused with {error.status_code} {error.reason_phrase}. {error}"
-    return EngineError(f"{verb} on {location} {what}", operation=verb, location=location)
+        status = error.status_code
+        what = f"was refused with {status} {error.reason_phrase}. {error}"
+    return EngineError(f"{verb} on {location} {what}", operation=verb, location=location, status=status)
 
 
 class EdgeEngine:

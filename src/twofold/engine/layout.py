@@ -173,9 +173,17 @@ class Schema:
     points: int
     indexed: Mapping[str, str]
     """Payload keys with an index, and its kind."""
+    status: str = "green"
+    """As a server has it: "green" is well, "yellow" and "grey" are not yet optimised, "red" failed."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What stays the same as long as the collection does."""
+        record = self.record or {}
+        return (self.dense_dim, *(record.get(name) for name in ("id", "dense", "sparse")))
 
 
-def read_schema(config: Mapping[str, Any], points: int, indexed: Mapping[str, str]) -> Schema:
+def read_schema(config: Mapping[str, Any], points: int, indexed: Mapping[str, str], status: str = "green") -> Schema:
     """What a collection with these settings, in the form in which they were given at its creation, offers."""
     vectors = config.get("vectors") or {}
     dense, sparse = vectors.get(DENSE), (config.get("sparse_vectors") or {}).get(SPARSE)
@@ -188,6 +196,7 @@ def read_schema(config: Mapping[str, Any], points: int, indexed: Mapping[str, st
         record=record if isinstance(record, Mapping) else None,
         points=points,
         indexed=dict(indexed),
+        status=status,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, TypeAlias
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from twofold.config import CollectionSettings
@@ -73,7 +74,7 @@ class PayloadIndexes:
             try:
                 yield from calls.create_index(self._collection, key, schema, wait=wait)
             except EngineError as error:
-                if required:
+                if required and error.status != 403:  # a key that may only read can still search
                     del self._kinds[key]
                     raise
                 log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
@@ -172,6 +173,21 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
     return replace(ready, read_only=reason)
 
 
+def check_unchanged(ready: Ready) -> Flow[None]:
+    """Before something is written: where others work too, the collection may have been deleted and made anew."""
+    if not ready.engine.shared:
+        return
+    now = yield from calls.describe(ready.collection)
+    # One that was adopted got its record after it was looked at.
+    if ready.schema.record is not None and now.identity != ready.schema.identity:
+        raise CollectionMismatch(
+            f"collection {ready.collection!r} was deleted and made anew since this index was opened, and nothing was "
+            "written to it: open the index again",
+            expected=ready.schema.record,
+            found=now.record,
+        )
+
+
 def _check_version() -> Flow[tuple[int, int] | None]:
     version = yield from calls.version()
     numbers = re.match(r"(\d+)\.(\d+)", version)
@@ -191,7 +207,8 @@ def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
     encoders: _Encoders = yield Work(lambda: _encoders(asked, None))
     _, dim, sparse = encoders
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
-    arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=_record(*encoders))
+    record = {**_record(*encoders), "id": uuid4().hex}
+    arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=record)
     try:
         yield from calls.create(wish.collection, arguments)
     except EngineError:

@@ -45,6 +45,12 @@ meaning and by words, so that more of them gain nothing."""
 _MAX_FALLBACK_WORDS = 64
 _MAX_LOGGED_REASONS = 256
 _MAX_LOGGED_CHARACTERS = 100
+_NOT_FOR_US = (401, 403, 404)
+"""A key that is wrong or may not read that, a collection that is gone: other requests fare no better."""
+_WHOLE_CORPUS = (
+    "how rare a word is was counted in the whole collection instead of this part of it, which takes Qdrant and "
+    "qdrant-client 1.19 or newer"
+)
 _MODES: dict[LegName, Mode] = {"dense": "dense", "lexical": "lexical"}
 
 
@@ -111,7 +117,7 @@ class Searcher:
         ranker, floor = query.ranker.fitted((yield from self.fit(fitted, legs, query))), query.ranker.min_score
         if reranker is not None and floor is not None:  # which is compared with what the reranker says
             ranker = replace(ranker, min_score=0.0)
-        candidates, brought = (yield from self._candidates(query, ranker, legs)) if legs else ([], [])
+        candidates, brought = (yield from self._candidates(query, ranker, legs, reasons)) if legs else ([], [])
         words_failed = not legs or (mode == "lexical" and fusion.weight("dense") > 0)
         if words_failed and not candidates and query.config.text_fallback:
             candidates = yield from self._match_text(text, query)
@@ -119,7 +125,7 @@ class Searcher:
             reasons.append("neither leg found anything, so the query's words were matched in the text")
         shown, problems = _shown(candidates, ranker, names, query.need)
         if problems and len(shown) < query.need and legs:  # their places go to those that come next
-            candidates, brought = yield from self._candidates(query, ranker, legs, spare=query.config.depth)
+            candidates, brought = yield from self._candidates(query, ranker, legs, [], spare=query.config.depth)
             shown, problems = _shown(candidates, ranker, names, query.need)
         if reranker is not None and shown:
             relevances = [_relevance(each, ranker, names) for each in shown]
@@ -158,9 +164,11 @@ class Searcher:
     # --- asking the engine ---------------------------------------------------------------------
 
     def _candidates(
-        self, query: Query, ranker: Ranker, legs: Sequence[EncodedLeg], spare: int = _SPARE_ROWS
+        self, query: Query, ranker: Ranker, legs: Sequence[EncodedLeg], reasons: list[str], spare: int = _SPARE_ROWS
     ) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
         """All candidates that the page needs, best first, and a few more; and what the legs brought."""
+        if query.idf_corpus is not None and self.ready.schema.idf and not self.ready.corpus_idf:
+            reasons.append(_WHOLE_CORPUS)
         names = tuple(leg.name for leg in legs)
         terms = next((leg.terms for leg in legs if leg.name == "lexical"), 1)
         native = ranker.native(names, terms) if query.config.native and len(set(names)) == 2 else None
@@ -170,11 +178,14 @@ class Searcher:
             return (yield from self._ask(plan, spare))
         except EngineUnavailable:
             raise
-        except EngineError:
-            if native is None or not ranker.reads_payload:
+        except EngineError as error:
+            if native is None or error.status in _NOT_FOR_US:
                 raise
-            # On some engines one row with a text where a signal wants a number fails the whole formula.
-            return (yield from self._ask(replace(plan, native=None), spare))
+            # Strict mode wants an index for every field of a formula, a cluster can't pass every formula on, and on
+            # some engines one row with a text where a signal wants a number fails all of it.
+            found = yield from self._ask(replace(plan, native=None), spare)
+            reasons.append(f"the engine refused to fuse, so that was done here: {error}")
+            return found
 
     def _ask(self, plan: _Plan, spare: int) -> Flow[tuple[list[Candidate], Sequence[Leg]]]:
         """One batch for all depths: the configured one, then deeper ones until the page is covered.

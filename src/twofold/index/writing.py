@@ -41,7 +41,7 @@ from twofold.errors import (
 from twofold.filters import All, AnyOf, Either, Equals, HasPoint, Native, Node, Not, Present, matches_all
 from twofold.flow import Flow, Renew, Work, exclusively
 from twofold.index.neighbours import Encoded, PartPlace, Positions, rewrite, rewritten
-from twofold.index.opening import Ready
+from twofold.index.opening import Ready, check_unchanged
 from twofold.index.queries import FilterLike, as_node, check_vector, encoding
 from twofold.index.sampling import without_words
 from twofold.results import IndexInfo
@@ -192,6 +192,7 @@ def _put(ready: Ready, encoded: Sequence[Encoded[Record]]) -> Flow[None]:
             to_point(each.item, each.dense, each.sparse, given=each.given and each.place.in_something)
             for each in encoded
         ]
+        yield from check_unchanged(ready)
         yield from calls.upsert(ready.collection, points)
         ready.sampler.changed(len(encoded))
 
@@ -347,6 +348,7 @@ def update_metadata(
     which = selected(ids, where, "update_metadata")
     yield from ready.indexes.serve(which, create=False)
     if record.metadata:
+        yield from check_unchanged(ready)
         yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, which)
 
 
@@ -360,6 +362,7 @@ def _delete(ready: Ready, which: Node) -> Flow[int]:
     """What others hold of the parts that go is taken back first: who tries again after a failure gets it all."""
     number = yield from calls.count(ready.collection, which)
     if number:
+        yield from check_unchanged(ready)
         gone = [] if which is EVERYTHING else (yield from _standing(ready, which))
         yield from rewrite(partial(_read_parts, ready), partial(_put, ready), gone)
         yield from calls.delete(ready.collection, which)
@@ -392,6 +395,13 @@ def _id_list(ids: str | Sequence[str]) -> list[str]:
     return wanted
 
 
+_STATUS_NOTES = {
+    "yellow": "the server is optimising the collection: searches are slower until it is done",
+    "grey": "the server has yet to optimise the collection, which begins with the next write",
+    "red": "the server could not optimise the collection: its log says why",
+}
+
+
 def info(ready: Ready, location: str) -> Flow[IndexInfo]:
     """What the index is made of, as it is now."""
     schema = yield from calls.describe(ready.collection)
@@ -407,7 +417,12 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
         sparse=ready.sparse.settings,
         legs=tuple(name for name, reason in legs.items() if reason is None),
         indexed=tuple(sorted(schema.indexed)),
-        notes=(*filter(None, (ready.no_dense, ready.no_lexical, ready.read_only, wordless)), *ready.notes),
+        notes=(
+            *filter(
+                None, (ready.no_dense, ready.no_lexical, ready.read_only, wordless, _STATUS_NOTES.get(schema.status))
+            ),
+            *ready.notes,
+        ),
     )
 
 

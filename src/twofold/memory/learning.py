@@ -21,6 +21,7 @@ from twofold.engine import calls
 from twofold.engine.layout import Stored, to_point
 from twofold.errors import InvalidQuery
 from twofold.flow import Flow, Renew
+from twofold.index.opening import check_unchanged
 from twofold.index.writing import only
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import Scope, Shelf, is_memory_id
@@ -71,6 +72,7 @@ def feedback(view: View, query: str, identity: str, useful: bool) -> Flow[None]:
 def _put(view: View, shelf: Shelf, row_id: str, fields: dict[str, Any]) -> Flow[None]:
     created = datetime.now(timezone.utc).isoformat()
     record = Record(row_id, text="", metadata={**view.scope.fields(shelf), shelf: fields, "created": created})
+    yield from check_unchanged(view.ready)
     yield from calls.upsert(view.ready.collection, [to_point(record, None, None)])
 
 

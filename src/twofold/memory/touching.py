@@ -33,6 +33,7 @@ MAX_RETRY_DELAY_SECONDS = 30.0
 # Read many, so that those with the same count are written together; write few at a time, since who recalls meanwhile
 # waits for one of these writes at most.
 _IDS_PER_READ, _IDS_PER_WRITE = 256, 32
+_FORBIDDEN = 403
 
 
 class Recalls(NamedTuple):
@@ -49,10 +50,13 @@ class PendingRecalls:
         self._exclusively = exclusively
         self._lock = threading.Lock()
         self._pending: dict[str, dict[str, Recalls]] = {}
+        self._forbidden = False
 
     def note(self, user: str, ids: Iterable[str]) -> None:
-        """Count a recall of each of these memories."""
+        """Count a recall of each of these memories, unless that may not be written."""
         with self._lock:
+            if self._forbidden:
+                return
             now, own = datetime.now(timezone.utc), self._pending.setdefault(user, {})
             for identity in ids:
                 own[identity] = Recalls(own[identity].number + 1 if identity in own else 1, now)
@@ -74,9 +78,17 @@ class PendingRecalls:
             return list(self._pending)
 
     def write(self, searcher: Searcher) -> Flow[None]:
-        """Write all that is pending, user by user."""
-        for user in self.users():
-            yield from self._exclusively(user, self._write_user(searcher.ready, user))
+        """Write all that is pending, user by user. A key that may only read is told of once, and nothing is counted."""
+        try:
+            for user in self.users():
+                yield from self._exclusively(user, self._write_user(searcher.ready, user))
+        except EngineError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            with self._lock:
+                self._forbidden = True
+                self._pending.clear()
+            log.warning("recalls are not counted, since this api_key may only read: %s", error)
 
     def _write_user(self, ready: Ready, user: str) -> Flow[None]:
         with self._lock:

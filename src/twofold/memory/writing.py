@@ -23,6 +23,7 @@ from twofold.errors import CollectionMismatch, InvalidDocument, InvalidQuery
 from twofold.filters import AnyOf, Either, HasVector, Node, Not, Present
 from twofold.flow import Flow, Renew
 from twofold.index.neighbours import REACH, Encoded, PartPlace, Positions, rewrite, rewritten
+from twofold.index.opening import check_unchanged
 from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, reporting
 from twofold.memory.items import (
     FIELDS,
@@ -241,6 +242,7 @@ def put(view: View, encoded: Sequence[Encoded[MemoryItem]], shelf: Shelf | None 
     for each in encoded:
         label = f"{shelf or ('memory' if each.item.superseded_by is None else 'superseded')}:{each.item.user}"
         points.append(to_point(to_record(each.item, label), each.dense, each.sparse))
+    yield from check_unchanged(view.ready)
     yield from calls.upsert(view.ready.collection, points)
     view.ready.sampler.changed(len(encoded))
 
