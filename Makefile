@@ -11,7 +11,7 @@ NODE := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),node-lin
 MODELS := $(addprefix src/twofold/encoders/bundled/,minilm.onnx arctic-s.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check format bench eval crash conformance mcp official crewai clean again
+.PHONY: help demo quick test check format bench eval crash server conformance mcp official crewai clean again
 
 help: ## show this list
 	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
@@ -50,6 +50,12 @@ crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operat
 	  $(PY) -m pytest -v --timeout=3600 tests/embedded/test_crash.py tests/embedded/test_concurrency.py \
 	  tests/embedded/test_lock.py tests/embedded/test_optimize.py tests/embedded/test_differential.py \
 	  tests/kit/test_differential.py tests/memory/test_isolation.py $(ARGS)
+
+# One server, or a node of a cluster. QDRANT_API_KEY where it wants one; QDRANT_GRPC_PORT where gRPC is not on 6334.
+server: $(VENV)/.dev ## all that runs on a real server, by REST and gRPC: make server QDRANT_URL=http://localhost:6333
+	@test -n "$(QDRANT_URL)" || { echo "Needs a Qdrant server of 1.16 or newer, or a node of a cluster. Start one with"; \
+	  echo "docker compose up, then: make server QDRANT_URL=http://localhost:6333 [QDRANT_GRPC_PORT=6334] [QDRANT_API_KEY=…]"; exit 1; }
+	@QDRANT_URL=$(QDRANT_URL) $(PY) -m pytest -n $(JOBS) -m server $(ARGS)
 
 conformance: mcp official ## MCP: both of the following
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.faces import ENGINES, STYLES, Face, Pauses, open_face
+from tests.faces import ENGINES, STYLES, Face, Pauses, clear_away, open_face
 from twofold.testing import HashEmbedding
 
 TESTS = Path(__file__).parent
@@ -53,8 +53,10 @@ SLOW = (
 # The engine and style that `make quick` keeps of a test that runs on all of them, by the names that the fixtures use.
 _KEPT = ("memory-sync", "embedded-sync", "embedded", "sync", "blocking")
 _ENGINE_AND_STYLE = re.compile(
-    r"(memory|path|embedded|local|http|process|server)(-(sync|async))?|sync|async|blocking|awaited|by name(, awaited)?"
+    r"(memory|path|embedded|local|http|process|server|grpc)(-(sync|async))?|sync|async|blocking|awaited"
+    r"|by name(, awaited)?"
 )
+_SERVER = re.compile(r"(server|grpc)(-(sync|async))?")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -63,10 +65,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what `make quick` leaves out: these folders and files, other engines, the awaited style."""
+    """Mark as slow what `make quick` leaves out: these folders and files, other engines, the awaited style.
+
+    And what runs on a real server, for `make server`.
+    """
     for item in items:
         if _is_slow(item.path) or _runs_elsewhere(item):
             item.add_marker(pytest.mark.slow)
+        if any(_SERVER.fullmatch(value) for value in _names(item)):
+            item.add_marker(pytest.mark.server)
 
 
 def _is_slow(path: Path) -> bool:
@@ -75,9 +82,13 @@ def _is_slow(path: Path) -> bool:
 
 def _runs_elsewhere(item: pytest.Item) -> bool:
     """Not on the embedded engine, or awaited. The same test stays in the quick run with the engine that it keeps."""
+    return any(value not in _KEPT for value in _names(item) if _ENGINE_AND_STYLE.fullmatch(value))
+
+
+def _names(item: pytest.Item) -> list[str]:
+    """What a test is run with, as far as it has a name."""
     values = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-    named = [value for value in values if isinstance(value, str) and _ENGINE_AND_STYLE.fullmatch(value)]
-    return any(value not in _KEPT for value in named)
+    return [value for value in values if isinstance(value, str)]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -120,6 +131,7 @@ def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
     yield opener
     for face in faces:
+        clear_away(engine, face)
         face.shut()
 
 

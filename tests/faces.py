@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import time
 import uuid
 from collections.abc import Callable
@@ -15,12 +14,13 @@ from typing import Any
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
+from tests.kit.engines import SERVERS, server_client, server_options
 from tests.kit.rest import RestServer
 from twofold import HybridIndex, SearchResult, embedded_client
 from twofold.testing import HashEmbedding
 
 STYLES = ("sync", "async")
-ENGINES = ("memory", "path", "local", "http", *(["server"] if os.environ.get("QDRANT_URL") else []))
+ENGINES = ("memory", "path", "local", "http", *SERVERS)
 
 
 class Face:
@@ -82,11 +82,20 @@ def open_face(engine: str, style: str, folder: Path, collection: str, arguments:
     location: Any = {"memory": ":memory:", "path": folder / "store"}.get(engine)
     if engine == "local":
         location = AsyncQdrantClient(":memory:") if style == "async" else QdrantClient(":memory:")
-    if engine in ("http", "server"):
-        location = _endpoint().url if engine == "http" else os.environ["QDRANT_URL"]
+    if engine in ("http", *SERVERS):
         collection = f"{collection}-{uuid.uuid4().hex}"
+        location = _endpoint().url
+    if engine in SERVERS and "location" not in arguments:
+        arguments |= server_options(engine)
+        location = arguments.pop("url")
     opening = HybridIndex.aopen if style == "async" else HybridIndex.open
     return Face(lambda: opening(arguments.pop("location", location), collection, **arguments), style)
+
+
+def clear_away(engine: str, face: Face) -> None:
+    """A real server keeps what it was given."""
+    if engine in SERVERS:
+        server_client().delete_collection(face.index.collection)
 
 
 # Half of the first pause between tries: so much is left of it when chance takes the most away.

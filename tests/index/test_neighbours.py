@@ -24,7 +24,7 @@ WORDS = ["tunnel", "port", "cache", "rathole"]
 
 
 def meeting(name: str = "monday") -> list[Document]:
-    return [Document(text, f"{name}-{n}", {"room": 7}, name, n) for n, text in enumerate(MEETING)]
+    return [Document(text, f"{name}-{n}", {"room": 7}, None, name, n) for n, text in enumerate(MEETING)]
 
 
 # --- what it does ---
@@ -59,7 +59,7 @@ def test_a_place_may_stand_in_the_metadata_or_beside_it() -> None:
     assert Document("Agreed", "a", {"position": 3, "part_of": None}).position is None  # a field like any other
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
         index.add([{"text": "Agreed", "part_of": "monday", "position": 3}], ids=["a"], metadatas=[{"room": 7}])
-        assert index.get("a") == Document("Agreed", "a", {"room": 7}, "monday", 3)
+        assert index.get("a") == Document("Agreed", "a", {"room": 7}, None, "monday", 3)
 
 
 @pytest.mark.parametrize(("part_of", "position"), [("a", None), (None, 1), ("", 1), ("a", -1), ("a", 1.5), (3, 1)])
@@ -172,7 +172,7 @@ def test_after_any_history_the_vectors_are_those_of_writing_everything_anew(clie
 def test_those_who_write_neighbours_at_the_same_time_see_each_other() -> None:
     client = embedded_client(":memory:")
     texts = [f"{WORDS[n % 4]} {n}" for n in range(40)]
-    documents = {f"d{n}": (Document(text, f"d{n}", {}, "page", n), None) for n, text in enumerate(texts)}
+    documents = {f"d{n}": (Document(text, f"d{n}", {}, None, "page", n), None) for n, text in enumerate(texts)}
     in_any_order = random.Random(7).sample([document for document, _ in documents.values()], len(texts))
     indexes = [HybridIndex.open(client, "together", dense=HashEmbedding()) for _ in range(2)]
     with ThreadPoolExecutor(4) as pool:

@@ -8,19 +8,49 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grpc import RpcError
 from qdrant_client import AsyncQdrantClient, QdrantClient
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from tests.kit.process import RestProcess
 from tests.kit.rest import RestServer
 from twofold.embedded import async_embedded_client, embedded_client
+from twofold.engine.client import _GRPC_STATUS, grpc_code
 
 STYLES = ("sync", "async")
-ENGINES = ("local", "embedded", "http", *(["server"] if os.environ.get("QDRANT_URL") else []))
+SERVERS = ("server", "grpc") if os.environ.get("QDRANT_URL") else ()
+"""A real server, over REST and over gRPC."""
+ENGINES = ("local", "embedded", "http", *SERVERS)
+
+
+def server_options(engine: str) -> dict[str, Any]:
+    """How a client reaches the real server, or one node of the cluster."""
+    options: dict[str, Any] = {"url": os.environ["QDRANT_URL"], "api_key": os.environ.get("QDRANT_API_KEY")}
+    if engine == "grpc":
+        options |= {"prefer_grpc": True, "grpc_port": int(os.environ.get("QDRANT_GRPC_PORT", "6334"))}
+    return options
+
+
+@lru_cache(maxsize=1)
+def server_client() -> QdrantClient:
+    """For what a test has to do on the real server besides."""
+    return QdrantClient(**server_options("server"), timeout=60, check_compatibility=False)
+
+
+@lru_cache(maxsize=1)
+def _server_version() -> tuple[int, ...]:
+    return tuple(int(number) for number in server_client().info().version.split(".")[:2])
+
+
+def needs(engine: str, *version: int) -> None:
+    """Skip a test of what only newer servers have."""
+    if engine in SERVERS and _server_version() < version:
+        pytest.skip(f"needs Qdrant {'.'.join(map(str, version))}")
 
 
 class Engine:
@@ -65,7 +95,7 @@ class Engine:
             self.client = self._open()
 
     def shut(self) -> None:
-        if self.name == "server":
+        if self.name in SERVERS:
             for name in self._made:
                 self.delete_collection(name)
         self._finish(self.client.close())
@@ -89,7 +119,8 @@ class Engine:
         if self.name == "local":
             return remote(path=str(self.folder / "local"))
         served = self.rest or self.process
-        return remote(url=served.url if served else os.environ["QDRANT_URL"], timeout=30, check_compatibility=False)
+        options = {"url": served.url} if served else server_options(self.name)
+        return remote(**options, timeout=30, check_compatibility=False)
 
     def _finish(self, value: Any) -> Any:
         return self._loop.run_until_complete(value) if self._loop and inspect.isawaitable(value) else value
@@ -98,7 +129,9 @@ class Engine:
 @contextmanager
 def refused(status: int) -> Iterator[None]:
     """The call is refused: with this status where there are statuses, as ValueError in local mode."""
-    with pytest.raises((UnexpectedResponse, ValueError)) as raised:
+    with pytest.raises((UnexpectedResponse, ValueError, RpcError)) as raised:
         yield
     if isinstance(raised.value, UnexpectedResponse):
         assert raised.value.status_code == status
+    elif isinstance(raised.value, RpcError):
+        assert _GRPC_STATUS[grpc_code(raised.value)] == status

@@ -43,6 +43,9 @@ class RestServer:
         """What a request must bring along; None to take any."""
         self.read_key: str | None = None
         """What a request that only reads may bring along instead."""
+        self.stale_reads = 0
+        """So often what a collection was before its last change is said, as by a node that lags behind."""
+        self.known: dict[str, str] = {}
         self.status = "green"
         """What is said of every collection."""
         self.faults = Faults()
@@ -198,7 +201,12 @@ class _Handler(BaseHTTPRequestHandler):
             return error.status, _error(error.message, started)
         finally:
             self.server.owner.handled.append((self.command, path))
-        result = result.replace('"status":"green"', f'"status":"{self.server.owner.status}"')
+        owner = self.server.owner
+        result = result.replace('"status":"green"', f'"status":"{owner.status}"')
+        if self.command == "GET" and path.count("/") == 2:
+            if owner.stale_reads and path in owner.known:
+                owner.stale_reads, result = owner.stale_reads - 1, owner.known[path]
+            owner.known[path] = result
         return 200, f'{{"result":{result},"status":"ok","time":{time.perf_counter() - started:.6f}}}'.encode()
 
     def _check_key(self, path: str) -> None:

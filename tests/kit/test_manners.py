@@ -332,3 +332,24 @@ def test_a_collection_that_is_not_green_answers(server: RestServer, opened: Call
     found = face.search("tunnel", 2)
     assert (len(found), found.degraded) == (2, None)
     assert any("optimis" in note for note in face._call("info").notes)
+
+
+def test_a_node_that_lags_behind_is_waited_for(
+    server: RestServer, opened: Callable[..., Face], collection: str
+) -> None:
+    opened().add(TEXTS)
+    client = QdrantClient(url=server.url, check_compatibility=False)
+    client.update_collection(collection, metadata={"twofold": None})  # as if something else had written it
+    client.get_collection(collection)
+    server.stale_reads = 3
+    opened(adopt=True)
+    assert server.stale_reads == 0
+    opened().add(["now it is ours"])
+
+
+def test_strict_mode_takes_no_large_batches(server: RestServer, opened: Callable[..., Face]) -> None:
+    face = opened()
+    face.add(TEXTS)
+    server.faults.status(400, times=1, path="/points/query/batch")
+    found = face.search("tunnel", 2)
+    assert (len(found), found.degraded) == (2, None)

@@ -12,7 +12,7 @@ from qdrant_client import models
 from tests.kit import corpus, oracle
 from tests.kit.conftest import Shelf
 from tests.kit.corpus import PointId
-from tests.kit.engines import Engine, refused
+from tests.kit.engines import Engine, needs, refused
 from tests.kit.oracle import assert_ranking
 from tests.kit.test_points import FILMS, films
 from twofold.encoders.base import Sparse
@@ -323,6 +323,7 @@ TEXTS = {1: "river and stone", 2: "a river, a winter, a long way", 3: "paper", 4
 @pytest.fixture(scope="session")
 def scored(engine: Engine) -> Shelf:
     """Texts under an index that ranks."""
+    needs(engine.name, 1, 20)
     name = engine.new_collection(vectors_config={}, shard_number=1)
     ranks = models.TextIndexParams(
         type=models.TextIndexType.TEXT, tokenizer=models.TokenizerType.WORD, lowercase=True, scoring=True

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from qdrant_client import QdrantClient
+
+from tests.kit.engines import SERVERS, server_client
 
 
 @pytest.mark.server
 def test_a_real_server_takes_part() -> None:
-    """With QDRANT_URL set, every case and the random walk run there too; this one only says so."""
-    url = os.environ.get("QDRANT_URL")
-    if not url:
-        pytest.skip("no QDRANT_URL: the kit ran on local mode, the embedded engine and HTTP only")
-    assert QdrantClient(url=url, timeout=30).info().version
+    """With QDRANT_URL set, everything marked `server` runs there too; this one only says so."""
+    if not SERVERS:
+        pytest.skip("no QDRANT_URL: the tests ran on local mode, the embedded engine and HTTP only")
+    assert server_client().info().version

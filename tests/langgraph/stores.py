@@ -13,13 +13,14 @@ from langgraph.store.base import BaseStore, Item, Op, Result, SearchItem
 from langgraph.store.memory import InMemoryStore
 from qdrant_client import AsyncQdrantClient
 
+from tests.kit.engines import SERVERS, server_client, server_options
 from tests.kit.rest import RestServer
 from twofold import embedded_client
 from twofold.langgraph import QdrantStore
 from twofold.testing import HashEmbedding
 
 REFERENCE = "reference"
-OURS = ("embedded-sync", "local-async", "http-async")
+OURS = ("embedded-sync", "local-async", "http-async", *(("server-async", "grpc-sync") if SERVERS else ()))
 ALL = (REFERENCE, *OURS)
 
 
@@ -89,9 +90,12 @@ def open_store(kind: str, **arguments: Any) -> Store:
         return Store(lambda: InMemoryStore(index=_reference_index(arguments.get("index"))), "sync")
     engine, style = kind.split("-")
     arguments.setdefault("dense", HashEmbedding())
-    if engine == "http":
-        arguments["collection"] = uuid.uuid4().hex
-    return Store(lambda: QdrantStore(_location(engine), **arguments), style)
+    if engine in ("http", *SERVERS):
+        arguments["collection"] = name = uuid.uuid4().hex
+    if engine in SERVERS:
+        atexit.register(lambda: server_client().delete_collection(name))
+        arguments |= server_options(engine)
+    return Store(lambda: QdrantStore(arguments.pop("url", None) or _location(engine), **arguments), style)
 
 
 def _location(engine: str) -> Any:

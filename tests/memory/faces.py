@@ -17,10 +17,12 @@ from typing import Any
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from tests.faces import _endpoint
+from tests.kit.engines import SERVERS, server_client, server_options
 from twofold import Memory, embedded_client
 from twofold.testing import HashEmbedding
 
 EVERY = ("embedded-sync", "embedded-async", "local-async", "http-sync")
+EVERY += ("server-sync", "grpc-async") if SERVERS else ()
 
 Opener = Callable[..., "MemoryFace"]
 
@@ -57,7 +59,8 @@ class Raw:
     def __init__(self, face: MemoryFace) -> None:
         self._face = face
         connection: Any = face.memory.index._connection
-        self._client = getattr(connection, "_client", None) or _endpoint()._client
+        served = _endpoint() if connection.location == _endpoint().url else None
+        self._client = getattr(connection, "_client", None) or (served._client if served else server_client())
         self._collection = face.memory.index._wish.collection
 
     def _call(self, method: str, **arguments: Any) -> Any:
@@ -86,6 +89,10 @@ def place(engine: str, style: str) -> tuple[Any, str]:
     """Where all tests of one process keep their memories: a location, and a collection."""
     if engine == "http":
         return _endpoint().url, f"memories-{uuid.uuid4().hex}"
+    if engine in SERVERS:
+        collection = f"memories-{uuid.uuid4().hex}"
+        atexit.register(lambda: server_client().delete_collection(collection))
+        return server_options(engine)["url"], collection
     if engine == "local":
         return (QdrantClient if style == "sync" else AsyncQdrantClient)(":memory:"), "memories"
     client = embedded_client(":memory:")
@@ -105,7 +112,9 @@ def opening(which: str) -> Iterator[Opener]:
     faces: list[MemoryFace] = []
 
     def opener(user: str | None = None, **arguments: Any) -> MemoryFace:
-        given = {"location": location, "collection": collection, "dense": HashEmbedding(), **arguments}
+        options = server_options(engine) if engine in SERVERS else {}
+        options = {name: value for name, value in options.items() if name != "url"}
+        given = {"location": location, "collection": collection, "dense": HashEmbedding(), **options, **arguments}
         opened = (Memory.open if loop is None else Memory.aopen)(
             given.pop("location"), user=user or f"user {next(_numbers)}", **given
         )

@@ -284,7 +284,7 @@ class HybridIndex(Closeable):
     def create_indexes(self, settings: CollectionSettings) -> None:
         """Create the indexes of `settings` (`text_index`, `payload_indexes`) that a collection from before lacks.
 
-        One that can't be created is an error.
+        One that can't be created is an error, unless the key may only read.
         """
         return self.perform(lambda s: s.ready.indexes.create(settings))
 

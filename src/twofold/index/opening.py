@@ -5,10 +5,14 @@ What comes out is `Ready`: the encoders, the legs that can be used, and the payl
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -87,6 +91,7 @@ OLDEST_SERVER = (1, 16)
 _CORPUS_IDF = (1, 19)
 _Encoders: TypeAlias = tuple[DenseEncoder, int, SparseEncoder]
 """The dense one, its dimension, and the sparse one."""
+_MAX_LOOKS, _LOOK_AGAIN_SECONDS = 40, 0.05
 # What BM25 vectors had before these settings were there to record.
 _BEFORE = {"delta": 0.0, "pairs": 0.0}
 
@@ -160,7 +165,7 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
     if schema.record is not None:
         return ready
     if wish.adopt or not schema.points:
-        yield from calls.set_metadata(wish.collection, {RECORD_KEY: _record(*encoders)})
+        yield from keep_record(ready, _record(*encoders))
         return ready
     # Somebody else's points: they can be searched, but nothing says which model wrote them.
     name, model = wish.collection, ready.dense.name
@@ -171,6 +176,15 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
         f"is {model}, open it once with adopt=True"
     )
     return replace(ready, read_only=reason)
+
+
+def keep_record(ready: Ready, record: Mapping[str, Any]) -> Flow[None]:
+    """Write the record of a collection, and wait until it can be read: a cluster shows the old one for a moment."""
+    yield from calls.set_metadata(ready.collection, {RECORD_KEY: dict(record)})
+    for _ in range(_MAX_LOOKS if ready.engine.shared else 0):
+        if (yield from calls.describe(ready.collection)).record == json.loads(json.dumps(record)):
+            return
+        yield Work(partial(time.sleep, _LOOK_AGAIN_SECONDS), partial(asyncio.sleep, _LOOK_AGAIN_SECONDS))
 
 
 def check_unchanged(ready: Ready) -> Flow[None]:

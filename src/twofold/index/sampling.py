@@ -21,6 +21,7 @@ from twofold.encoders.models import MULTILINGUAL_LANGUAGES
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, ScoredPoint
 from twofold.engine.requests import VectorQuery
+from twofold.errors import EngineError
 from twofold.filters import HasVector, Node, Not
 from twofold.flow import Flow, Work
 from twofold.ranking.calibration import Calibration, Probe, calibrate, unit, unrelated_questions
@@ -42,6 +43,7 @@ _LOOK_AGAIN_SECONDS = 600.0
 _TRY_AGAIN_SECONDS = 30.0  # where a model failed
 _OUTDATED_SHARE = 0.1
 _REMEMBERED_PARTS = 256
+_BAD_REQUEST = 400
 
 
 class _Seen(NamedTuple):
@@ -165,13 +167,26 @@ def _ask(ready: Ready, part: Node | None, questions: Sequence[str], meaning: boo
         if worded is not None and worded.indices:
             corpus = part if ready.corpus_idf else None
             requests.append(VectorQuery(worded, _PROBED_HITS, part, idf_corpus=corpus))
-    answers = iter((yield from calls.query(ready.collection, requests)) if requests else ())
+    answers = iter((yield from _answers(ready, requests)) if requests else ())
     probes = []
     for vector, worded in zip(vectors, words, strict=True):
         near = next(answers) if vector is not None else ()
         found = next(answers) if worded is not None and worded.indices else ()
         probes.append(_probe(vector, near, found, 1 if worded is None else worded.terms))
     return probes, whole
+
+
+def _answers(ready: Ready, requests: Sequence[VectorQuery]) -> Flow[list[Sequence[ScoredPoint]]]:
+    """What they find, in one batch; one by one where a server in strict mode takes no batch of that size."""
+    try:
+        return (yield from calls.query(ready.collection, requests))
+    except EngineError as error:
+        if error.status != _BAD_REQUEST:
+            raise
+    answers = []
+    for request in requests:
+        answers += yield from calls.query(ready.collection, [request])
+    return answers
 
 
 def _encoded(encode: Callable[[], Any]) -> Flow[Any]:

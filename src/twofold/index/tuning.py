@@ -8,10 +8,10 @@ from typing import Any
 
 from twofold.documents import point_id
 from twofold.engine import calls
-from twofold.engine.layout import RECORD_KEY
 from twofold.errors import CollectionMismatch, ConfigError, InvalidQuery
 from twofold.filters import HasPoint
 from twofold.flow import Flow, Renew, Work
+from twofold.index.opening import keep_record
 from twofold.index.queries import check_query
 from twofold.index.searching import Searcher
 from twofold.index.writing import Advance
@@ -114,5 +114,5 @@ def _keep(searcher: Searcher, **changes: Any) -> Flow[None]:
     if ready.schema.record is None:
         raise CollectionMismatch(ready.read_only or "the collection has no record to keep settings in: open it once")
     record = {name: value for name, value in {**ready.schema.record, **changes}.items() if value is not None}
-    yield from calls.set_metadata(ready.collection, {RECORD_KEY: record})
+    yield from keep_record(ready, record)
     searcher.adopt(replace(ready, schema=replace(ready.schema, record=record)))

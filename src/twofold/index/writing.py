@@ -408,6 +408,7 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
     documents = yield from calls.count(ready.collection, None)
     wordless = yield from without_words(ready)
     legs = {"dense": ready.no_dense, "lexical": ready.no_lexical}
+    notes = (ready.no_dense, ready.no_lexical, ready.read_only, wordless, _STATUS_NOTES.get(schema.status))
     return IndexInfo(
         location=location,
         collection=ready.collection,
