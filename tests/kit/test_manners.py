@@ -279,7 +279,7 @@ def test_a_collection_made_anew_is_noticed_before_anything_is_written(
 def test_a_key_that_may_only_read_can_recall(
     server: RestServer, opened: Callable[..., Face], collection: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    about = {"user": "ada", "dense": HashEmbedding(), "collection": f"{collection}-memories"}
+    about: dict[str, Any] = {"user": "ada", "dense": HashEmbedding(), "collection": f"{collection}-memories"}
     opened()
     server.api_key, server.read_key = "all", "read"
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kit.engines import needs
 from tests.memory.faces import EVERY, Opener, opening
 from tests.memory.scenarios import Model, Store
 
@@ -23,6 +24,12 @@ def open_memory(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens memories on each engine, blocking and awaited."""
     with opening(request.param) as opener:
         yield opener
+
+
+@pytest.fixture
+def _own_words(request: pytest.FixtureRequest) -> None:
+    """Not on servers that can't tell how rare a word is among a user's own memories, and say so."""
+    needs(request.node.callspec.params["open_memory"].rpartition("-")[0], 1, 19)
 
 
 @pytest.fixture

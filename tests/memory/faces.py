@@ -21,8 +21,10 @@ from tests.kit.engines import SERVERS, server_client, server_options
 from twofold import Memory, embedded_client
 from twofold.testing import HashEmbedding
 
-EVERY = ("embedded-sync", "embedded-async", "local-async", "http-sync")
-EVERY += ("server-sync", "grpc-async") if SERVERS else ()
+EVERY = (
+    *("embedded-sync", "embedded-async", "local-async", "http-sync"),
+    *(("server-sync", "grpc-async") if SERVERS else ()),
+)
 
 Opener = Callable[..., "MemoryFace"]
 
@@ -90,14 +92,20 @@ def place(engine: str, style: str) -> tuple[Any, str]:
     if engine == "http":
         return _endpoint().url, f"memories-{uuid.uuid4().hex}"
     if engine in SERVERS:
-        collection = f"memories-{uuid.uuid4().hex}"
-        atexit.register(lambda: server_client().delete_collection(collection))
-        return server_options(engine)["url"], collection
+        return server_options(engine)["url"], "memories"
     if engine == "local":
         return (QdrantClient if style == "sync" else AsyncQdrantClient)(":memory:"), "memories"
     client = embedded_client(":memory:")
     atexit.register(client.close)
     return client, "memories"
+
+
+@lru_cache
+def _of_this_run(engine: str, collection: str) -> str:
+    """A name that no other run uses: a real server keeps what it was given, until the end of this one."""
+    name = f"{collection}-{engine}-{uuid.uuid4().hex}"
+    atexit.register(lambda: server_client().delete_collection(name))
+    return name
 
 
 _numbers = count()
@@ -112,9 +120,10 @@ def opening(which: str) -> Iterator[Opener]:
     faces: list[MemoryFace] = []
 
     def opener(user: str | None = None, **arguments: Any) -> MemoryFace:
-        options = server_options(engine) if engine in SERVERS else {}
-        options = {name: value for name, value in options.items() if name != "url"}
-        given = {"location": location, "collection": collection, "dense": HashEmbedding(), **options, **arguments}
+        given = {"location": location, "collection": collection, "dense": HashEmbedding(), **arguments}
+        if engine in SERVERS:
+            given = {**server_options(engine), **given, "collection": _of_this_run(engine, given["collection"])}
+            del given["url"]
         opened = (Memory.open if loop is None else Memory.aopen)(
             given.pop("location"), user=user or f"user {next(_numbers)}", **given
         )

@@ -49,7 +49,7 @@ def parts() -> Parts:
 
 
 @pytest.fixture
-def memory(open_memory: Opener, parts: Parts) -> MemoryFace:
+def memory(open_memory: Opener, parts: Parts, _own_words: None) -> MemoryFace:
     opened = open_memory(collection="moody", dense=parts.dense, sparse=parts.sparse)
     opened.remember("rathole tunnels listen on port 2333", tags=["infra"])
     opened.remember("caches expire at noon", type="rule")

@@ -519,6 +519,7 @@ def test_recalls_of_one_user_do_not_count_for_another(open_memory: Opener) -> No
     assert (ada.get(one).access_count, bob.get(other).access_count) == (2, 0)
 
 
+@pytest.mark.usefixtures("_own_words")
 def test_what_one_user_says_often_is_not_common_to_another(open_memory: Opener) -> None:
     """How rare a word is follows from the user's own memories, where the engine can do that."""
     ada = open_memory()
