@@ -60,12 +60,9 @@ class RemoteConnection(Connection):
         self.timeout = timeout
         # The version is checked when the index opens; the client would do it in a thread, with a warning. Its own
         # timeout only ends what the deadline has already given up on.
-        own = {"url": address, "timeout": math.ceil(timeout) + 1, "check_compatibility": False}
-        self._options = {
-            **own,
-            **options,
-            **({"headers": {**headers, **options.get("headers", {})}} if headers else {}),
-        }
+        self._options = {"url": address, "timeout": math.ceil(timeout) + 1, "check_compatibility": False, **options}
+        if headers:
+            self._options["headers"] = {**headers, **(options.get("headers") or {})}
         self.breaker = breaker_of(f"{address}, gRPC" if options.get("prefer_grpc") else address)
         self._sync: QdrantClient | None = None
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = WeakKeyDictionary()
@@ -297,8 +294,9 @@ class ServerBreaker:
         try:
             yield
         except EngineUnavailable:
-            # If others were answered meanwhile, the server is there, and it was this request.
-            if attempts.unanswered and self._answers == before:
+            if not attempts.unanswered:  # it said when to come back, or that it failed
+                self._count_answer()
+            elif self._answers == before:  # else others were answered meanwhile, so it was this request
                 self._count_failures(attempts.unanswered)
             raise
         except Exception as error:
