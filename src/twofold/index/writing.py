@@ -418,12 +418,7 @@ def info(ready: Ready, location: str) -> Flow[IndexInfo]:
         sparse=ready.sparse.settings,
         legs=tuple(name for name, reason in legs.items() if reason is None),
         indexed=tuple(sorted(schema.indexed)),
-        notes=(
-            *filter(
-                None, (ready.no_dense, ready.no_lexical, ready.read_only, wordless, _STATUS_NOTES.get(schema.status))
-            ),
-            *ready.notes,
-        ),
+        notes=(*filter(None, notes), *ready.notes),
     )
 
 
