@@ -10,7 +10,7 @@ import pytest
 from benchmarks.typos import slip
 from tests.faces import Face
 from twofold import Document, HybridIndex, SearchConfig
-from twofold.encoders.models import known_words
+from twofold.encoders.bm25 import known_words
 from twofold.testing import HashEmbedding
 
 Opener = Callable[..., Face]

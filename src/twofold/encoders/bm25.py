@@ -7,12 +7,14 @@ weights.
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -201,3 +203,11 @@ def _check_range(name: str, value: float, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ConfigError(f"{name} must be between {low:g} and {high:g}, got {value!r}")
     return float(value)
+
+
+@lru_cache(maxsize=1)
+def known_words() -> frozenset[str]:
+    """The words that the bundled models have whole in their vocabulary, most of them English; none without the file."""
+    path = Path(__file__).with_name("bundled") / "tokenizer.json"
+    pieces = json.loads(path.read_text("utf-8"))["model"]["vocab"] if path.is_file() else ()
+    return frozenset(piece for piece in pieces if piece.isalpha())  # the others, such as "##ing", are parts of words

@@ -9,7 +9,6 @@ from the hub once, then read from fastembed's cache.
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import urllib.error
 import urllib.request
@@ -205,14 +204,6 @@ def _sentence_encoder() -> DenseEncoder:
         embed_documents=embed,
         embed_query=lambda text: embed([text])[0],
     )
-
-
-@cache
-def known_words() -> frozenset[str]:
-    """The words that the bundled models have whole in their vocabulary, most of them English; none without the file."""
-    path = Path(__file__).with_name("bundled") / "tokenizer.json"
-    pieces = json.loads(path.read_text("utf-8"))["model"]["vocab"] if path.is_file() else ()
-    return frozenset(piece for piece in pieces if piece.isalpha())  # the others, such as "##ing", are parts of words
 
 
 @cache

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 
 from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, check_dense
-from twofold.encoders.bm25 import BM25
-from twofold.encoders.models import known_words
+from twofold.encoders.bm25 import BM25, known_words
 from twofold.encoders.rerankers import Reranker, as_reranker, resolve_reranker
 from twofold.engine import calls
 from twofold.engine.layout import ScoredPoint, Stored, from_point, native_part_of
@@ -30,7 +29,7 @@ from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
 from twofold.ranking.fusion import LegName, Strategy, resolve, shares
 from twofold.ranking.ranker import Ranker
-from twofold.ranking.vocabulary import doubtful, fold, is_form_of_known, most_likely, spellings_near
+from twofold.ranking.vocabulary import doubtful, fold, is_form_of_known, most_likely, read_as, spellings_near
 from twofold.text import normalise
 
 if TYPE_CHECKING:
@@ -310,6 +309,13 @@ class TypoReader:
         self._ready = ready
         self._known: frozenset[str] | None = None
         self._words: LRU[bool] = LRU(_MAX_WORDS)
+
+    def read(self, text: str, query: Query, reasons: list[str]) -> Flow[tuple[str, Mapping[str, str]]]:
+        """A query's text as it was meant, and what was read as what."""
+        corrections = query.corrections if query.config.typos else {}
+        if corrections is None:
+            corrections = yield from self.corrections(text, query.where, reasons)
+        return read_as(text, corrections), corrections
 
     def corrections(
         self,

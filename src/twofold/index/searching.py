@@ -29,7 +29,6 @@ from twofold.index.queries import EncodedLeg, Query, QueryEncoder, TypoReader, c
 from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, is_number, join_legs, settle
 from twofold.ranking.ranker import Candidate, EngineFusion, Ranker, reranked
 from twofold.ranking.tuning import restore
-from twofold.ranking.vocabulary import read_as
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
 from twofold.text import clean_query, plain_matches, words
 
@@ -105,10 +104,7 @@ class Searcher:
         reasons, reranker = [note] if note else [], query.reranker
         if query.where is not None:
             yield from self.ready.indexes.serve(query.where, create=query.config.auto_index)
-        corrections = query.corrections if query.config.typos else {}
-        if corrections is None:
-            corrections = yield from self.typos.corrections(text, query.where, reasons)
-        text = read_as(text, corrections)
+        text, corrections = yield from self.typos.read(text, query, reasons)
         fusion = self.tuned if self.tuned is not None and query.ranker.fusion == Auto() else query.ranker.fusion
         legs = yield from self.encoder.encode(text, fusion, query, reasons)
         names = list(dict.fromkeys(leg.name for leg in legs))
