@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -155,8 +155,9 @@ def test_a_type_counts_by_how_much_of_the_query_it_is() -> None:
     assert match_tags("films", lexicon, 10)[0].weight == 1
 
 
-def meant(query: str, *texts: str, known: Sequence[str] = ()) -> dict[str, str]:
+def meant(query: str, *texts: str, known: Iterable[str] = ()) -> dict[str, str]:
     """As a search does it, where all texts can be looked at."""
+    known = frozenset(known)
     stems = {STEM(word) for text in texts for word in split(text)}
     absent = [
         w for w in doubtful(query, known) if STEM(w) not in {None, *stems} and not is_form_of_known(w, known, STEM)

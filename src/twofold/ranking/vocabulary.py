@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 from twofold.filters import Equals, Scalar
@@ -150,10 +151,18 @@ def doubtful(query: str, known: Container[str]) -> list[str]:
     return [word for word in words if fold(word) not in known]
 
 
-def is_form_of_known(word: str, known: Iterable[str], stem: Stemmer) -> bool:
+def is_form_of_known(word: str, known: frozenset[str], stem: Stemmer) -> bool:
     """It is a stop word, or another form of a known word: "gardeners" is a word where "gardener" is one."""
-    start, wanted = fold(word)[:_SAME_START], stem(word)
-    return wanted is None or any(stem(other) == wanted for other in known if other.startswith(start))
+    wanted = stem(word)
+    return wanted is None or any(stem(other) == wanted for other in _by_start(known).get(fold(word)[:_SAME_START], ()))
+
+
+@lru_cache(maxsize=1)  # there is one list of words, and to go through it takes as long as a search
+def _by_start(known: frozenset[str]) -> dict[str, list[str]]:
+    starts: dict[str, list[str]] = {}
+    for word in known:
+        starts.setdefault(word[:_SAME_START], []).append(word)
+    return starts
 
 
 def spellings_near(word: str) -> dict[str, int]:
