@@ -153,6 +153,8 @@ def test_words_count_by_the_length_of_the_texts_and_by_their_language(
 ) -> None:
     seen = calibrate(None, [], texts=1, total=100, words_per_text=words, unknown_language=unknown)
     assert seen.words == pytest.approx(WORD_WEIGHT * times)
+    better = calibrate(None, [], texts=1, total=100, words_per_text=words, unknown_language=unknown, word_weight=0.5)
+    assert better.words == pytest.approx(WORD_WEIGHT * times * (1 if unknown else 0.5)), "in languages that it knows"
 
 
 def test_where_no_word_can_be_rare_words_count_more() -> None:

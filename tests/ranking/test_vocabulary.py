@@ -209,6 +209,7 @@ def test_a_slip_is_forgiven(typed: str, known: str) -> None:
         ("the `matriz` film", ["matrix"]),
         ("daily", ["dairy"]),
         ("gardeners", ["gardenerz"]),
+        ("proline", ["prominent"]),
         ("", ["matrix"]),
     ],
 )

@@ -136,7 +136,7 @@ def rarity(count: int, memories: int) -> float:
 
 _SHORTEST, _LONGEST = 5, 32
 _LONG = 8
-_LONGEST_ENDING = 3
+_LONGEST_ENDING = 1  # "marathons"; with longer ones, "proline" was read as "prominent"
 _VOWELS = "aeiouy"
 _FIRST_OF_DENSE_SCRIPTS = "\u2e80"  # from here on a letter stands for a syllable or a word
 _SAME_START = 3
