@@ -71,7 +71,7 @@ class CollectionSettings(BaseModel):
     write_consistency_factor: int | None = Field(default=None, ge=1)
     """Copies that must confirm a write, on a cluster."""
     dense: str | None = None
-    """The dense model, by word or name, where `open` isn't given one: "best" for memories, "fast" otherwise."""
+    """The dense model, by word or name, where `open` isn't given one; "fast" by default."""
     text_index: bool = False
     """Index the words of the stored texts too, so that the last fallback (matching words in the text) is quick."""
     payload_indexes: dict[str, str] = Field(default_factory=dict)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 import twofold
 
 NAME = "Xenova/ms-marco-MiniLM-L-6-v2"
-_TOKENIZER = Path(twofold.__file__).parent / "encoders" / "minilm"
+_TOKENIZER = Path(twofold.__file__).parent / "encoders" / "bundled"
 _FLOAT, _INT64 = 1, 7
 
 

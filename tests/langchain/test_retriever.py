@@ -294,8 +294,8 @@ class Longest(BaseDocumentCompressor):
 
 async def test_a_compressor_looks_at_the_best_once_more(index: HybridIndex, memory: Memory) -> None:
     for place in ({"index": index}, {"memory": memory}):
-        usual = await both(HybridRetriever(k=12, **place), "which port")
-        documents = await both(HybridRetriever(k=12, rerank=Longest(), **place), "which port")
+        usual = await both(HybridRetriever(k=12, explain=True, **place), "which port")
+        documents = await both(HybridRetriever(k=12, rerank=Longest(), explain=True, **place), "which port")
         longest = sorted(usual, key=lambda each: -len(each.page_content))[:3]
         assert [each.id for each in documents[:3]] == [each.id for each in longest]
         rest = [each.id for each in usual if each not in longest]
@@ -304,7 +304,8 @@ async def test_a_compressor_looks_at_the_best_once_more(index: HybridIndex, memo
         assert why["rerank_score"] == documents[0].metadata["score"] == len(longest[0].page_content) / 100
         assert why["rank_before"] == 1 + [each.id for each in usual].index(longest[0].id)
         assert {*documents[0].metadata} == {*usual[0].metadata}, "the compressor leaves no trace"
-        failed = await both(HybridRetriever(k=12, rerank=Longest(broken=True), **place), "which port")
+        broken = HybridRetriever(k=12, rerank=Longest(broken=True), explain=True, **place)
+        failed = await both(broken, "which port")
         assert found(failed) == found(usual)
         assert "ConnectionError: no answer to which port" in failed[0].metadata["explanation"]["degraded"]
 

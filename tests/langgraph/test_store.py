@@ -116,8 +116,8 @@ def test_an_index_that_cannot_be_created_at_opening_is_an_error() -> None:
     server = RestServer(lambda: embedded_client(":memory:")).start()
     try:
         HybridIndex.open(server.url, "store", dense=HashEmbedding()).close()
-        server.faults.status(403, method="PUT", path="/index")
-        with pytest.raises(EngineError, match="403"):
+        server.faults.status(400, method="PUT", path="/index")
+        with pytest.raises(EngineError, match="400"):
             QdrantStore(server.url, dense=HashEmbedding(), settings=CollectionSettings(text_index=True))
     finally:
         server.close()

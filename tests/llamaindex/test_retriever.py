@@ -220,7 +220,7 @@ class Longest(BaseNodePostprocessor):
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
 async def test_a_postprocessor_looks_at_the_best_once_more(index: HybridIndex, memory: Memory, awaited: bool) -> None:
     async def ask(place: dict[str, Any], **options: Any) -> list[NodeWithScore]:
-        retriever = HybridRetriever(**place, similarity_top_k=5, **options)
+        retriever = HybridRetriever(**place, similarity_top_k=5, explain=True, **options)
         return await retriever.aretrieve("rathole port") if awaited else retriever.retrieve("rathole port")
 
     for place in ({"index": index}, {"memory": memory}):

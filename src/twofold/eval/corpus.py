@@ -124,7 +124,7 @@ class CorpusMemory(_Corpus["Memory"]):
     """
 
     _store_kind = "a memory"
-    _usual_model = "best"
+    _usual_model = "fast"
 
     def recall(self, query: str, k: int | None = None, **settings: Any) -> MemoryResult:
         """Recall with these settings. The hits have the ids of the documents."""

@@ -53,7 +53,7 @@ class QdrantStore(BaseStore, Closeable):
                 `AsyncQdrantClient` only the awaited methods can be used.
             collection: The name of the collection.
             dense: The model for meaning, as for `HybridIndex.open`. Default: what the collection was written with, or
-                "best": what agents keep in a store is short.
+                "fast".
             sparse: The model for words.
             language: The language of the built-in BM25.
             index: Which fields of a value are searched, as a list of paths or as LangGraph's own configuration
@@ -186,7 +186,7 @@ def _with_item_indexes(settings: CollectionSettings | None) -> CollectionSetting
     """The user's settings, the indexes that items need, and the model for memories."""
     given = settings or CollectionSettings()
     indexes = {**given.payload_indexes, **items.FIELD_INDEXES}
-    return given.model_copy(update={"payload_indexes": indexes, "dense": given.dense or "best"})
+    return given.model_copy(update={"payload_indexes": indexes})
 
 
 def _check_ttl_config(ttl: TTLConfig | None) -> TTLConfig | None:

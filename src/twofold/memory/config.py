@@ -123,7 +123,7 @@ def settle(
     declared = {field_path(name): index for name, index in settled.fields.items()}
     indexes = {**declared, **INDEXES, **layout.payload_indexes}
     # Memories are few and short: what the better model costs is not noticed.
-    return settled, layout.model_copy(update={"payload_indexes": indexes, "dense": layout.dense or "best"})
+    return settled, layout.model_copy(update={"payload_indexes": indexes})
 
 
 def _given(config: MemoryConfig) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Memory(Closeable):
             kind: "memories" fade a little with age and rise with use, "knowledge" does neither.
             collection: The name of the collection; the kind by default.
             dense: The model for meaning, as for `HybridIndex.open`. Default: what the collection was written with, or
-                "best".
+                "fast".
             sparse: The model for words.
             language: The language of the built-in BM25.
             config: How to recall when a call doesn't say otherwise.
