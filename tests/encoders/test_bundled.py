@@ -126,17 +126,16 @@ def test_weights_that_are_not_there_are_missed_with_the_remedy(monkeypatch: pyte
 # --- Which one a collection gets ---
 
 
-def test_an_index_begins_fast_and_a_memory_with_the_best() -> None:
+def test_new_collections_begin_fast_unless_their_settings_say_otherwise() -> None:
     with HybridIndex.open(":memory:") as index, Memory.open(":memory:", user="ada") as memory:
-        assert index.dense_model == MINILM
-        assert memory.index.dense_model == BOTH
+        assert index.dense_model == memory.index.dense_model == MINILM
         assert index.beside("another").dense_model == MINILM
-    with QdrantStore(":memory:") as store:
+    with QdrantStore(":memory:", settings=CollectionSettings(dense="best")) as store:
         assert store.index.dense_model == BOTH
     with HybridIndex.open(":memory:", dense="best") as index:
         assert index.beside("another").dense_model == BOTH, "the same models"
-    with Memory.open(":memory:", user="ada", settings=CollectionSettings(dense="fast")) as memory:
-        assert memory.index.dense_model == MINILM
+    with Memory.open(":memory:", user="ada", settings=CollectionSettings(dense="best")) as memory:
+        assert memory.index.dense_model == BOTH
 
 
 def test_a_collection_opens_with_what_it_was_written_with(tmp_path: Path) -> None:

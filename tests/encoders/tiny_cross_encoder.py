@@ -5,6 +5,7 @@ It knows one thing: whether the word "yes" is in what it is given. Its logit is 
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,11 @@ import twofold
 
 NAME = "Xenova/ms-marco-MiniLM-L-6-v2"
 _TOKENIZER = Path(twofold.__file__).parent / "encoders" / "bundled"
+_SETTINGS = {
+    "config.json": {"pad_token_id": 0},
+    "tokenizer_config.json": {"model_max_length": 256, "pad_token": "[PAD]"},
+    "special_tokens_map.json": {},
+}
 _FLOAT, _INT64 = 1, 7
 
 
@@ -24,8 +30,9 @@ def put_into_cache(cache: Path) -> None:
     (snapshot / "onnx").mkdir(parents=True)
     (stored / "refs").mkdir()
     (stored / "refs" / "main").write_text("1")
-    for file in _TOKENIZER.glob("*.json"):
-        shutil.copy(file, snapshot)
+    shutil.copy(_TOKENIZER / "tokenizer.json", snapshot)
+    for name, content in _SETTINGS.items():
+        (snapshot / name).write_text(json.dumps(content))
     word = Tokenizer.from_file(str(_TOKENIZER / "tokenizer.json")).token_to_id("yes")
     assert word is not None
     (snapshot / "onnx" / "model.onnx").write_bytes(_model(word))
