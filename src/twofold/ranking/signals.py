@@ -41,7 +41,7 @@ _DAY_SECONDS = 86_400.0
 _HALFWAY_ACCESS_COUNT = 10.0
 _NAMES_FOR_BOOST = 3
 _BOOST = 1.5
-GATE_RELEVANCE = 0.35
+GATE_RELEVANCE = 0.31
 """What the best memory must have, so that any are given: more than unrelated questions get and less than a likely
 answer has, because a memory too many does less harm than one withheld."""
 
