@@ -1,6 +1,7 @@
 """`HybridIndex`, the public face: every method once blocking and once awaited, over the same flow.
 
-Each body checks its arguments and runs a flow of `searching`, `writing` or `tuning` on the open collection.
+Each body checks its arguments and runs a flow of `searching` or `writing` on the open collection. What
+is done to a collection as a whole, now and then, is in `upkeep`.
 """
 
 from __future__ import annotations
@@ -17,21 +18,18 @@ from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
 from twofold.engine.connection import Connection, connect
 from twofold.errors import InvalidQuery
-from twofold.flow import Closeable, Flow, arun, closed_on_error, run
-from twofold.index import tuning, writing
+from twofold.flow import Flow, arun, closed_on_error, run
+from twofold.index import writing
 from twofold.index.opening import Wish, prepare
 from twofold.index.queries import FilterLike, check_query, with_reranker
 from twofold.index.searching import Searcher, search_diverse
-from twofold.ranking.calibration import Calibration
+from twofold.index.upkeep import Upkeep
 from twofold.ranking.fusion import FusionLike
-from twofold.ranking.tuning import PairLike, Tuning, as_pairs
-from twofold.results import IndexInfo, SearchResult
+from twofold.results import SearchResult
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
     from typing_extensions import Self
-
-    from twofold.embedded import OptimizeProgress
 
 T = TypeVar("T")
 _BATCH_SIZE = 64
@@ -39,7 +37,7 @@ _CACHED_QUERIES = 1024
 _TIMEOUT_SECONDS = 30.0
 
 
-class HybridIndex(Closeable):
+class HybridIndex(Upkeep):
     """Documents that can be found by meaning and by words.
 
     Open one with `HybridIndex.open`. Every method has an async twin with an `a` in front.
@@ -528,74 +526,6 @@ class HybridIndex(Closeable):
     async def aembed_query(self, text: str) -> list[float]:
         """`embed_query` without blocking the event loop."""
         return await self.aperform(lambda s: s.encoder.embed_query(text))
-
-    def info(self) -> IndexInfo:
-        """What the index is made of: models, legs, settings, number of documents."""
-        return self.perform(lambda s: writing.info(s.ready, self._connection.location))
-
-    async def ainfo(self) -> IndexInfo:
-        """`info` without blocking the event loop."""
-        return await self.aperform(lambda s: writing.info(s.ready, self._connection.location))
-
-    def optimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
-        """Build the search graph now, which makes searches of a large folder index several times faster.
-
-        It happens by itself in quiet moments once it pays (unless opened with optimize="manual"), and a server does
-        so on its own: then this does nothing and says False. Reading and writing go on meanwhile.
-        """
-        return self.perform(lambda s: writing.optimize(s.ready, progress))
-
-    async def aoptimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
-        """`optimize` without blocking the event loop; `progress` is called from a worker thread."""
-        return await self.aperform(lambda s: writing.optimize(s.ready, progress))
-
-    # --- fitting it to the collection ----------------------------------------------------------
-
-    def tune(self, pairs: Iterable[PairLike], *, rerank: Any = None, progress: writing.ProgressLike = False) -> Tuning:
-        """Find the fusion that suits this collection from queries whose answers are known, and keep it.
-
-        It is judged by cross-validation, and only replaces the default where it is surely better. It is kept in the
-        collection: whoever opens it searches with it, unless a call names another fusion or an alpha. `untune` undoes
-        it.
-
-        Args:
-            pairs: (query, id or ids of the answers), or mappings with `query`, `relevant` and perhaps `filter`.
-                Thirty are a start, a hundred are good. Those with the same query and filter count as one.
-            rerank: A reranker to try on the pairs; the one of the index by default. Whether it pays is told, and
-                nothing is switched on or off.
-            progress: True for a progress bar, or a function that gets (done, total).
-        """
-        known = as_pairs(pairs)
-        with writing.reporting(known, progress) as advance:
-            return self.perform(lambda s: tuning.tune(s, self._config, known, rerank, advance))
-
-    async def atune(
-        self, pairs: Iterable[PairLike], *, rerank: Any = None, progress: writing.ProgressLike = False
-    ) -> Tuning:
-        """`tune` without blocking the event loop."""
-        known = as_pairs(pairs)
-        with writing.reporting(known, progress) as advance:
-            return await self.aperform(lambda s: tuning.tune(s, self._config, known, rerank, advance))
-
-    def calibrate(self) -> Calibration:
-        """See from the collection itself what scores mean in it, whatever its model.
-
-        Searches do that by themselves, at first and whenever a tenth of the collection has changed. This does it now,
-        and tells what was seen: how near unrelated questions and texts are, and where an answer begins.
-        """
-        return self.perform(tuning.calibrate_collection)
-
-    async def acalibrate(self) -> Calibration:
-        """`calibrate` without blocking the event loop."""
-        return await self.aperform(tuning.calibrate_collection)
-
-    def untune(self) -> bool:
-        """Forget what `tune` found. False if there is nothing to forget."""
-        return self.perform(tuning.untune)
-
-    async def auntune(self) -> bool:
-        """`untune` without blocking the event loop."""
-        return await self.aperform(tuning.untune)
 
     # --- inside --------------------------------------------------------------------------------
 
