@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from twofold.config import SearchConfig
 from twofold.encoders.base import LRU, Breaker, Sparse, Vectors, check_dense
-from twofold.encoders.bm25 import BM25, known_words
+from twofold.encoders.bm25 import BM25, dictionary_words, known_words
 from twofold.encoders.rerankers import Reranker, as_reranker, resolve_reranker
 from twofold.engine import calls
 from twofold.engine.layout import ScoredPoint, Stored, from_point, native_part_of
@@ -300,9 +300,9 @@ _TEXTS_COMPARED = 32
 class TypoReader:
     """Finds out what mistyped words of queries were meant to be, and remembers which need no correction.
 
-    Whether a word is one is asked of the bundled model's vocabulary, then of the collection: has a document this word,
-    and if not, which have something that is spelled nearly like it? So all that is stored counts, whoever wrote it and
-    when; and who may see only some documents learns no word of the others.
+    Whether a word is one is asked of the bundled model's vocabulary and an English dictionary, then of the collection:
+    has a document this word, and if not, which have something that is spelled nearly like it? So all that is stored
+    counts, whoever wrote it and when; and who may see only some documents learns no word of the others.
     """
 
     def __init__(self, ready: Ready) -> None:
@@ -333,6 +333,8 @@ class TypoReader:
         words = doubtful(text, self._known)
         if not words or len(words) > _MAX_DOUBTFUL_WORDS:
             return {}
+        dictionary: frozenset[str] = yield Work(dictionary_words)
+        words = [word for word in words if word not in dictionary]
         keys = {word: f"{where!r} {word}" for word in words}  # a filter of the engine's own can't be hashed
         words = [word for word in words if not self._words.get(keys[word])]
         forms = [word for word in words if is_form_of_known(word, self._known, sparse.stem)]
