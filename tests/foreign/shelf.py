@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from tests.foreign.write import COLLECTION
+from tests.foreign.write import COLLECTION, embed
 
 RECORDED = Path(__file__).parent / "recorded"
 NAMES = sorted(path.stem for path in RECORDED.glob("*.json"))
+
+
+class Model:
+    """The model that the packages wrote with."""
+
+    model_name = "recorded"
+
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [embed(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return embed(text)
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:

@@ -9,10 +9,9 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from tests.faces import _endpoint
-from tests.foreign.shelf import NAMES, put, rows_of, snapshot
+from tests.foreign.shelf import NAMES, Model, put, rows_of, snapshot
 from tests.foreign.write import COLLECTION, NOTES
 from twofold import CollectionMismatch, HybridIndex, Layout, embedded_client
-from twofold.testing import HashEmbedding
 
 WRITERS = {"langchain": "LangChain", "llamaindex": "LlamaIndex", "haystack": "Haystack", "mem0": "mem0"}
 
@@ -24,14 +23,15 @@ def client(request: pytest.FixtureRequest) -> Iterator[QdrantClient]:
         "local": lambda: QdrantClient(":memory:"),
         "http": lambda: QdrantClient(url=_endpoint().url),
     }[request.param]()
-    made.delete_collection(COLLECTION)
     yield made
-    made.delete_collection(COLLECTION)
+    for each in made.get_collections().collections:  # the endpoint is that of all tests
+        if each.name.startswith(COLLECTION):
+            made.delete_collection(each.name)
     made.close()
 
 
 def opened(client: QdrantClient, **options: object) -> HybridIndex:
-    return HybridIndex.open(client, COLLECTION, dense=HashEmbedding(), **options)  # type: ignore[arg-type]
+    return HybridIndex.open(client, COLLECTION, dense=Model(), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -88,7 +88,7 @@ def test_words_of_bm25_are_asked_for(client: QdrantClient) -> None:
     for number, text in enumerate(texts):
         made = encoder.embed_document(text)
         words = models.SparseVector(indices=list(made.indices), values=list(made.values))
-        vector = {"": HashEmbedding().embed_query(text), "text-sparse": words}
+        vector = {"": Model().embed_query(text), "text-sparse": words}
         points.append(models.PointStruct(id=number, vector=vector, payload={"page_content": text, "metadata": None}))
     client.upsert(COLLECTION, points)
     index = opened(client)
@@ -107,7 +107,7 @@ def test_the_layout_of_anything_else_is_told(client: QdrantClient) -> None:
     vectors = {name: models.VectorParams(size=64, distance=models.Distance.COSINE) for name in ("plot", "poster")}
     client.create_collection(COLLECTION, vectors)
     for number, (text, metadata) in enumerate(NOTES):
-        made = HashEmbedding().embed_query(text)
+        made = Model().embed_query(text)
         payload = {"film": {"plot": text}, **metadata}
         client.upsert(COLLECTION, [models.PointStruct(id=number, vector={"plot": made}, payload=payload)])
     with pytest.raises(CollectionMismatch, match=r"rows have 'film', 'year', 'topic'.*layout=Layout"):
@@ -152,7 +152,7 @@ def test_nobody_adds_to_it_before_somebody_vouched(client: QdrantClient, name: s
 def test_a_folder_that_has_others_says_which(tmp_path: Path) -> None:
     from twofold import CollectionNotFound
 
-    with HybridIndex.open(tmp_path / "store", "films", dense=HashEmbedding()):
+    with HybridIndex.open(tmp_path / "store", "films", dense=Model()):
         pass
     with pytest.raises(CollectionNotFound, match=r"no collection 'movies' here \(there are films\)"):
         HybridIndex.open(tmp_path / "store", "movies", create=False)

@@ -35,7 +35,7 @@ NOTES = [
 
 
 def embed(text: str) -> list[float]:
-    """What `twofold.testing.HashEmbedding` makes of a text, without Twofold."""
+    """The sum of one fixed direction for each word: a model that is the same in every environment."""
     total = [0.0] * DIM
     for word in re.findall(r"\w+", text.lower()):
         for place, byte in enumerate(hashlib.shake_128(word.encode()).digest(DIM)):

@@ -48,9 +48,9 @@ def drop(collection: str) -> Flow[None]:
     return _call("drop", collection=collection)
 
 
-def add_words(collection: str, name: str) -> Flow[None]:
-    """Add a sparse vector for BM25 that no point has yet, where the engine can (`Capabilities.adds_vectors`)."""
-    return _call("add_words", collection=collection, name=name)
+def add_words(collection: str, name: str, *, idf: bool) -> Flow[None]:
+    """Add a sparse vector that no point has yet, where the engine can (`Capabilities.adds_vectors`)."""
+    return _call("add_words", collection=collection, name=name, idf=idf)
 
 
 def create(collection: str, settings: Mapping[str, Any]) -> Flow[None]:

@@ -143,7 +143,7 @@ def _schema(info: models.CollectionInfo, layout: Layout) -> Schema:
 def _create_index(key: str, schema: str | Mapping[str, Any], wait: bool) -> dict[str, Any]:
     if isinstance(schema, str):
         return {"field_name": key, "field_schema": models.PayloadSchemaType(schema), "wait": wait}
-    params = models.TextIndexParams if schema["type"] == "text" else models.KeywordIndexParams
+    params = getattr(models, f"{schema['type'].title()}IndexParams")
     return {"field_name": key, "field_schema": params(**schema), "wait": wait}
 
 
@@ -157,8 +157,8 @@ def _set_alias(alias: str, to: str) -> dict[str, Any]:
     return {"change_aliases_operations": [models.CreateAliasOperation(create_alias=models.CreateAlias(**names))]}
 
 
-def _add_words(name: str) -> dict[str, Any]:
-    params = models.SparseVectorNameConfig(sparse={"modifier": "idf"})
+def _add_words(name: str, idf: bool) -> dict[str, Any]:
+    params = models.SparseVectorNameConfig(sparse={"modifier": "idf"} if idf else {})
     return {"vector_name": name, "vector_name_config": params}
 
 

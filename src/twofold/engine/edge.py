@@ -137,8 +137,8 @@ class EdgeEngine:
     def drop(self, collection: str) -> None:
         self._store.delete(collection)
 
-    def add_words(self, collection: str, name: str) -> None:
-        self._store.get(collection).add_vector(name, {"modifier": "idf"}, sparse=True)
+    def add_words(self, collection: str, name: str, idf: bool) -> None:
+        self._store.get(collection).add_vector(name, {"modifier": "idf"} if idf else {}, sparse=True)
 
     def describe(self, collection: str) -> Schema:
         held = self._store.get(collection)

@@ -581,6 +581,25 @@ class HybridIndex(Upkeep):
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
 
+    def _reopen(self, **asked: Any) -> None:
+        self._wish = _settled(self._wish, asked)
+        with self._opening:
+            self._searcher = None
+        self._prepare()
+
+    async def _areopen(self, **asked: Any) -> None:
+        self._wish = _settled(self._wish, asked)
+        self._searcher = None
+        await self._aprepare()
+
+
+def _settled(wish: Wish, asked: Mapping[str, Any]) -> Wish:
+    """What the collection is opened with from now on: its record says the rest."""
+    words = None if asked.get("sparse") is not None or asked.get("language") is not None else wish.sparse
+    dense = wish.dense if asked.get("dense") is None else asked["dense"]
+    sparse = words if asked.get("sparse") is None else asked["sparse"]
+    return replace(wish, dense=dense, sparse=sparse, language=None, adopt=False, layout=None)
+
 
 def _given(vector: Sequence[float]) -> Sequence[float]:
     if vector is None:  # as a vector, None would stand for "there is none"

@@ -202,7 +202,7 @@ def _vouched(wish: Wish, ready: Ready, encoders: Encoders) -> Flow[Ready]:
     """Whose model it is that wrote the collection, and what follows from that for adding to it."""
     name, layout = ready.collection, ready.layout
     if ready.schema.record is None and (wish.adopt or (not ready.schema.points and wish.layout is None)):
-        record = _record(*encoders) | noted(layout)
+        record = record_of(*encoders) | noted(layout)
         yield from keep_record(ready, record)
         schema = ready.schema.with_record(record)
         ready = replace(ready, schema=schema, indexes=PayloadIndexes(name, schema, enabled=ready.engine.indexes))
@@ -334,7 +334,7 @@ def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
     encoders: Encoders = yield Work(lambda: _encoders(asked, None))
     _, dim, sparse = encoders
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
-    record = {**_record(*encoders), "id": uuid4().hex}
+    record = {**record_of(*encoders), "id": uuid4().hex}
     arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=record)
     try:
         yield from calls.create(wish.collection, arguments)
@@ -345,7 +345,8 @@ def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
         yield from calls.create_index(wish.collection, key, schema, wait=True)
 
 
-def _record(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, Any]:
+def record_of(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, Any]:
+    """What is noted of a collection: which models its vectors come from."""
     return {
         "format": FORMAT,
         "dense": {"model": dense.name, "dim": dim, "by_name": dense.by_name},

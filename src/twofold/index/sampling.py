@@ -57,7 +57,8 @@ class Sampler:
 
     def __init__(self) -> None:
         self._changes = 0
-        self._counted = False  # the rows without words, which are warned of once
+        self._wordless: str | None = None
+        self._counted_at, self._count_until = 0, 0.0
         self._seen: dict[tuple[str, bool], _Seen] = {}
         self.questions: dict[tuple[str, ...], Any] = {}
         """The vectors of unrelated questions, which don't change with what is stored."""
@@ -84,6 +85,14 @@ class Sampler:
         """So many have been written or deleted."""
         self._changes += texts
 
+    def wordless(self, ready: Ready) -> Flow[str | None]:
+        """What to say of rows without words; looked at now and then, and again when some may have got theirs."""
+        changed = self._changes != self._counted_at and self._wordless is not None
+        if changed or time.monotonic() >= self._count_until:
+            self._counted_at, self._count_until = self._changes, time.monotonic() + _LOOK_AGAIN_SECONDS
+            self._wordless = yield from without_words(ready)
+        return self._wordless
+
     def calibration(
         self, ready: Ready, part: Node | None, *, meaning: bool = True, anew: bool = False
     ) -> Flow[Calibration]:
@@ -97,10 +106,6 @@ class Sampler:
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
             return last.calibration
-        if not self._counted:
-            self._counted = True
-            if note := (yield from without_words(ready)):
-                log.warning("collection %r: %s", ready.collection, note)
         seen, whole = yield from _look(ready, part, meaning)
         if len(self._seen) >= _REMEMBERED_PARTS:
             self._seen.clear()

@@ -128,6 +128,8 @@ class Searcher:
             shown = [each for each in shown if _relevance(each, ranker, names) >= (floor or 0.0)]
         page = shown[query.offset : query.end]
         reasons.extend(self.ready.notes)
+        if "lexical" in names and (note := (yield from self.ready.sampler.wordless(self.ready))):
+            reasons.append(note)
         for reason in reasons:
             self._log_once(reason)
         matched = (yield from self._matched_words(text, query, page, mode)) if query.explain else None

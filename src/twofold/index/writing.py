@@ -27,7 +27,7 @@ from twofold.documents import (
 )
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import GIVEN_KEY, Point, from_point, to_point
+from twofold.engine.layout import GIVEN_KEY, Point, Stored, from_point, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -55,27 +55,33 @@ Advance: TypeAlias = Callable[[int], None]
 
 
 @contextmanager
+def watching(what: str, progress: ProgressLike) -> Iterator[Callable[[int, int | None], None]]:
+    """Gives what takes (done, total): nothing, the function that was asked for, or a bar."""
+    if progress is False:
+        yield lambda done, total: None
+    elif callable(progress):
+        yield progress
+    else:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        with Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
 def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
-    """Turn (done, total) into what was asked for: nothing, a function's calls, or a bar."""
+    """Turn how many more are done into what was asked for."""
     total = len(documents) if isinstance(documents, Sequence) else None
     done = 0
-    if progress is False:
-        yield lambda count: None
-    elif callable(progress):
+    with watching("adding", progress) as watch:
 
         def report(count: int) -> None:
             nonlocal done
             done += count
-            progress(done, total)
+            watch(done, total)
 
         yield report
-    else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("adding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns) as bar:
-            task = bar.add_task("adding", total=total)
-            yield lambda count: bar.advance(task, count)
 
 
 # --- Storing documents: check, encode, write, a batch at a time ---
@@ -241,6 +247,19 @@ def _every_row(
         rows += page
         if offset is None:
             return rows
+
+
+def encode_anew(ready: Ready, rows: Sequence[Stored]) -> Flow[dict[str, tuple[Vectors | None, Sparse | None]]]:
+    """The vectors of stored rows by their points, made now; parts take in something of their neighbours."""
+    records: list[_NewRecord] = [(Record(row.id, row.text, dict(row.metadata), row.title), None) for row in rows]
+    encoded = yield from _encode(ready, records)
+    made = {row.point: each for row, each in zip(rows, encoded, strict=True)}
+    parts = [each for each in encoded if each.place.in_something]
+    if parts:
+        points = {each.place.point for each in parts}
+        around = yield from rewritten(partial(_read_parts, ready), [each.place for each in parts], parts, points)
+        made.update({each.place.point: each for each in around if each.place.point in points})
+    return {point: (each.dense, each.sparse) for point, each in made.items()}
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
