@@ -30,7 +30,18 @@ def scores(index: HybridIndex, query: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["in place", "beside"])
 @pytest.mark.parametrize("name", NAMES)
-def test_it_becomes_hybrid_and_stays_what_it_was(client: QdrantClient, name: str, in_place: bool) -> None:
+def test_it_becomes_hybrid_and_stays_what_it_was(name: str, in_place: bool) -> None:
+    client = embedded_client(":memory:")
+    _becomes_hybrid(client, name, in_place)
+    client.close()
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in place", "beside"])
+def test_so_it_does_on_every_engine(client: QdrantClient, in_place: bool) -> None:
+    _becomes_hybrid(client, "mem0", in_place)
+
+
+def _becomes_hybrid(client: QdrantClient, name: str, in_place: bool) -> None:
     put(client, name)
     before = snapshot(client)
     index = opened(client)

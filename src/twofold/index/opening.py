@@ -238,7 +238,8 @@ def _make(wish: Wish, engine: Capabilities) -> Flow[None]:
         there = f"there are {named}" if others else "there is none at all"
         raise CollectionNotFound(
             f"there is no collection {wish.collection!r} here ({there}): check the name, or open it "
-            "without create=False"
+            "without create=False",
+            others=others,
         )
     if others:
         log.info("a new collection %r, beside %s", wish.collection, named)

@@ -180,6 +180,7 @@ class _Anew:
 def _rewrite(
     ready: Ready, encoders: Encoders, layout: Layout, anew: _Anew, dry_run: bool, advance: Advance
 ) -> Flow[Rewritten]:
+    ready = yield from _as_it_is_now(ready)
     source, target = ready.collection, _next_name(ready.collection)
     documents = yield from calls.count(source, None)
     if dry_run:
@@ -204,6 +205,12 @@ def _rewrite(
     yield from _switch(source, target)
     written = yield from calls.count(target, None)
     return Rewritten(target, source, written, copy.encoded, copy.problems.found)
+
+
+def _as_it_is_now(ready: Ready) -> Flow[Ready]:
+    """By its own name, not by an alias, and with the indexes that it has got since it was opened."""
+    name = (yield from calls.aliases()).get(ready.collection, ready.collection)
+    return replace(ready, collection=name, schema=(yield from calls.describe(name)))
 
 
 def _next_name(collection: str) -> str:
@@ -347,6 +354,7 @@ def _switch(source: str, target: str) -> Flow[None]:
 
 def drop_replaced(ready: Ready) -> Flow[str | None]:
     """Delete the collection that this one took the place of; its name then stands for this one."""
+    ready = yield from _as_it_is_now(ready)
     old = (ready.schema.record or {}).get("replaces")
     if old is None or old in (yield from calls.aliases()) or not (yield from calls.exists(old)):
         return None
@@ -357,6 +365,7 @@ def drop_replaced(ready: Ready) -> Flow[str | None]:
 
 def drop_unfinished(ready: Ready) -> Flow[str | None]:
     """Delete what an `adopt` or a `reembed` began and didn't finish."""
+    ready = yield from _as_it_is_now(ready)
     target = _next_name(ready.collection)
     if not (yield from calls.exists(target)):
         return None
