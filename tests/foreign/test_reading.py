@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient, models
@@ -18,11 +19,12 @@ WRITERS = {"langchain": "LangChain", "llamaindex": "LlamaIndex", "haystack": "Ha
 
 @pytest.fixture(params=["embedded", "local", "http"])
 def client(request: pytest.FixtureRequest) -> Iterator[QdrantClient]:
-    made = {
+    makers: dict[str, Callable[[], QdrantClient]] = {
         "embedded": lambda: embedded_client(":memory:"),
         "local": lambda: QdrantClient(":memory:"),
         "http": lambda: QdrantClient(url=_endpoint().url),
-    }[request.param]()
+    }
+    made = makers[request.param]()
     yield made
     for each in made.get_collections().collections:  # the endpoint is that of all tests
         if each.name.startswith(COLLECTION):
@@ -88,7 +90,7 @@ def test_words_of_bm25_are_asked_for(client: QdrantClient) -> None:
     for number, text in enumerate(texts):
         made = encoder.embed_document(text)
         words = models.SparseVector(indices=list(made.indices), values=list(made.values))
-        vector = {"": Model().embed_query(text), "text-sparse": words}
+        vector: Any = {"": Model().embed_query(text), "text-sparse": words}
         points.append(models.PointStruct(id=number, vector=vector, payload={"page_content": text, "metadata": None}))
     client.upsert(COLLECTION, points)
     index = opened(client)

@@ -108,10 +108,10 @@ def llamaindex(client: QdrantClient, query: str | None, *, hybrid: bool = False)
         indices, values = zip(*map(words, texts), strict=True)
         return list(indices), list(values)
 
-    more = {"enable_hybrid": True, "sparse_doc_fn": sparse, "sparse_query_fn": sparse} if hybrid else {}
+    more: dict[str, Any] = {"enable_hybrid": True, "sparse_doc_fn": sparse, "sparse_query_fn": sparse} if hybrid else {}
     store = QdrantVectorStore(COLLECTION, client=client, **more)
     if query is None:
-        nodes = [
+        nodes: list[Any] = [
             TextNode(
                 text=text,
                 metadata=metadata,
@@ -123,7 +123,7 @@ def llamaindex(client: QdrantClient, query: str | None, *, hybrid: bool = False)
         store.add(nodes)
         return []
     found = store.query(VectorStoreQuery(query_embedding=embed(query), query_str=query, similarity_top_k=3))
-    return [node.get_content() for node in found.nodes]
+    return [node.get_content() for node in found.nodes or ()]
 
 
 def llamaindex_hybrid(client: QdrantClient, query: str | None) -> list[str]:
@@ -194,7 +194,7 @@ def mcp_server_qdrant(client: QdrantClient, query: str | None) -> list[str]:
     from mcp_server_qdrant.embeddings.base import EmbeddingProvider
     from mcp_server_qdrant.qdrant import Entry, QdrantConnector
 
-    class Model(EmbeddingProvider):
+    class Model(EmbeddingProvider):  # type: ignore[misc]  # only its own environment has it
         async def embed_documents(self, documents: list[str]) -> list[list[float]]:
             return [embed(text) for text in documents]
 

@@ -158,7 +158,8 @@ def _set_alias(alias: str, to: str) -> dict[str, Any]:
 
 
 def _add_words(name: str, idf: bool) -> dict[str, Any]:
-    params = models.SparseVectorNameConfig(sparse={"modifier": "idf"} if idf else {})
+    given = models.SparseVectorConfig(modifier=models.Modifier.IDF if idf else None)
+    params = models.SparseVectorNameConfig(sparse=given)
     return {"vector_name": name, "vector_name_config": params}
 
 
