@@ -11,7 +11,7 @@ NODE := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),node-lin
 MODELS := $(addprefix src/twofold/encoders/bundled/,minilm.onnx arctic-s.onnx tokenizer.json)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check format bench eval crash server conformance mcp official crewai clean again
+.PHONY: help demo quick test check format bench eval crash server conformance mcp official crewai foreign clean again
 
 help: ## show this list
 	@echo "usage: make <target> [ARGS=...] [PYTHON=python3]"
@@ -46,10 +46,10 @@ eval: $(VENV)/.dev ## measure retrieval quality on sets of your own: make eval T
 
 crash: $(VENV)/.dev ## the long runs: kill -9, threads, processes, random operations (half an hour or more)
 	@TWOFOLD_CRASH_ROUNDS=100 TWOFOLD_CONCURRENCY_ROUNDS=20 TWOFOLD_LOCK_PROCESSES=6 TWOFOLD_OPTIMIZE_ROUNDS=10 \
-	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 TWOFOLD_ISOLATION_OPERATIONS=7000 \
+	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 TWOFOLD_ISOLATION_OPERATIONS=7000 TWOFOLD_REWRITE_KILLS=10 \
 	  $(PY) -m pytest -v --timeout=3600 tests/embedded/test_crash.py tests/embedded/test_concurrency.py \
 	  tests/embedded/test_lock.py tests/embedded/test_optimize.py tests/embedded/test_differential.py \
-	  tests/kit/test_differential.py tests/memory/test_isolation.py $(ARGS)
+	  tests/kit/test_differential.py tests/memory/test_isolation.py tests/foreign/test_kill.py $(ARGS)
 
 # One server, or a node of a cluster. QDRANT_API_KEY where it wants one; QDRANT_GRPC_PORT where gRPC is not on 6334.
 server: $(VENV)/.dev ## all that runs on a real server, by REST and gRPC: make server QDRANT_URL=http://localhost:6333
@@ -71,6 +71,9 @@ official: $(VENV)/.dev ## MCP: the official inspector and conformance runner (np
 
 crewai: ## CrewAI's tests and example, in an environment of their own
 	@PYTHON=$(PYTHON) tests/agents/in_crewai.sh $(ARGS)
+
+foreign: $(VENV)/.dev ## collections of other packages, each written in an environment of its own
+	@PYTHON=$(PYTHON) TWOFOLD_PYTHON=$(PY) tests/foreign/in_own_environments.sh
 
 clean: ## remove .venv, caches and built files (the models too)
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

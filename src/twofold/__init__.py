@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         import_local_store as import_local_store,
     )
     from twofold.encoders.bm25 import BM25 as BM25
+    from twofold.engine.layout import Layout as Layout
     from twofold.errors import (
         CollectionMismatch as CollectionMismatch,
         CollectionNotFound as CollectionNotFound,
@@ -68,6 +69,7 @@ _HOMES = {
     "documents": "Document",
     "embedded": "StoreError StoreLocked async_embedded_client embedded_client import_local_store",
     "encoders.bm25": "BM25",
+    "engine.layout": "Layout",
     "errors": "CollectionMismatch CollectionNotFound ConfigError EncoderError EngineError EngineUnavailable "
     "FilterError IndexClosed InvalidDocument InvalidQuery MemoryDamaged MemoryNotFound ModelUnavailable PartialAdd "
     "TwofoldError",

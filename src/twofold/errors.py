@@ -60,6 +60,11 @@ class InvalidDocument(TwofoldError, ValueError):
 class CollectionNotFound(TwofoldError):
     """There is no such collection, and `create=False` said not to make one."""
 
+    def __init__(self, message: str, *, others: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.others = list(others)
+        """Those that there are."""
+
 
 class CollectionMismatch(TwofoldError):
     """The collection on disk and the settings it was opened with do not fit together."""

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
-from twofold.documents import MAX_DEPTH, MAX_INT, as_moment, point_id, without_numpy
+from twofold.documents import MAX_DEPTH, MAX_INT, as_moment, without_numpy
 from twofold.errors import FilterError
 from twofold.text import find_surrogate
 
@@ -67,6 +67,13 @@ class HasPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class HasId:
+    """It is one of these documents."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HasVector:
     """The point has a vector of this name."""
 
@@ -110,7 +117,7 @@ class Not:
 
 Leaf: TypeAlias = Equals | AnyOf | Between | Present | Contains
 """A condition on a metadata field."""
-Node: TypeAlias = Leaf | HasPoint | HasVector | TextContains | Native | All | Either | Not
+Node: TypeAlias = Leaf | HasPoint | HasId | HasVector | TextContains | Native | All | Either | Not
 
 
 def leaves(node: Node) -> list[Leaf]:
@@ -138,7 +145,7 @@ def _verdict(node: Node) -> bool | None:
         if deciding in verdicts:
             return deciding
         return None if None in verdicts else not deciding
-    never = (isinstance(node, AnyOf) and not node.values) or (isinstance(node, HasPoint) and not node.ids)
+    never = (isinstance(node, AnyOf) and not node.values) or (isinstance(node, (HasPoint, HasId)) and not node.ids)
     return False if never else None
 
 
@@ -209,12 +216,12 @@ def _entry(key: object, value: Any, depth: int) -> Node:
     return _field(key, value, depth)
 
 
-def _ids(value: Any) -> HasPoint:
+def _ids(value: Any) -> HasId:
     ids = [value] if isinstance(value, str) else _list(value, "$id")
     for each in ids:
         if not isinstance(each, str):
             raise FilterError(f"$id takes the ids of documents, which are strings, got {each!r}")
-    return HasPoint(tuple(map(point_id, ids)))
+    return HasId(tuple(ids))
 
 
 def _field(field: str, value: Any, depth: int) -> Node:

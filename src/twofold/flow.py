@@ -32,6 +32,8 @@ class Call:
 
     verb: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    layout: Any = None
+    """Where the rows of the collection have what, if it isn't Twofold's own (`engine.layout.Layout`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import typer
 from twofold.cli.console import Commands, complain, out, print_json, printable, result_as_json, show_hits, unrepeated
 from twofold.cli.demo import demo
 from twofold.cli.evaluate import evaluate, sweep
+from twofold.cli.rewrite import adopt, reembed
 from twofold.cli.sources import add
 from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, command_line, with_options
 from twofold.errors import ConfigError, FilterError
@@ -55,6 +56,8 @@ def root(
 
 app.command()(demo)
 app.command()(add)
+app.command()(adopt)
+app.command()(reembed)
 
 
 @app.command()

@@ -126,4 +126,7 @@ class Target:
         try:
             yield
         except CollectionNotFound as error:
-            raise CollectionNotFound(f"there is no collection {self.collection} at {self.shown}: {fix}") from error
+            there = f" (there are {', '.join(error.others)})" if error.others else ""
+            raise CollectionNotFound(
+                f"there is no collection {self.collection} at {self.shown}{there}: {fix}"
+            ) from error

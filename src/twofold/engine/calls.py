@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twofold.engine.layout import DENSE, NewPoint, Point, Schema, ScoredPoint
+from twofold.engine.layout import OWN, Layout, NewPoint, Point, Schema, ScoredPoint
 from twofold.engine.requests import EngineQuery, Filter
 from twofold.flow import Call, Flow
 
@@ -26,6 +26,31 @@ def version() -> Flow[str]:
 def exists(collection: str) -> Flow[bool]:
     """Is there such a collection?"""
     return _call("exists", collection=collection)
+
+
+def collections() -> Flow[list[str]]:
+    """The names of all collections."""
+    return _call("collections")
+
+
+def aliases() -> Flow[dict[str, str]]:
+    """The other names that collections have, and whose they are."""
+    return _call("aliases")
+
+
+def set_alias(alias: str, to: str) -> Flow[None]:
+    """Let an alias stand for that collection from now on."""
+    return _call("set_alias", alias=alias, to=to)
+
+
+def drop(collection: str) -> Flow[None]:
+    """Delete a collection."""
+    return _call("drop", collection=collection)
+
+
+def add_words(collection: str, name: str, *, idf: bool) -> Flow[None]:
+    """Add a sparse vector that no point has yet, where the engine can (`Capabilities.adds_vectors`)."""
+    return _call("add_words", collection=collection, name=name, idf=idf)
 
 
 def create(collection: str, settings: Mapping[str, Any]) -> Flow[None]:
@@ -84,11 +109,11 @@ def retrieve(
     return _call("retrieve", collection=collection, ids=ids, only=only, vectors=vectors)
 
 
-def dense_vectors(collection: str, ids: Sequence[str]) -> Flow[dict[str, Sequence[float]]]:
+def dense_vectors(collection: str, ids: Sequence[str], layout: Layout = OWN) -> Flow[dict[str, Sequence[float]]]:
     """The dense vectors of points; those without one are left out."""
-    points = yield from retrieve(collection, ids, only=(), vectors=(DENSE,))
-    named: dict[str, Any] = {str(point.id): point.vector or {} for point in points}
-    return {identity: vectors[DENSE] for identity, vectors in named.items() if DENSE in vectors}
+    points = yield from retrieve(collection, ids, only=(), vectors=layout.dense_names)
+    found: dict[str, Any] = {str(point.id): layout.dense_of(point) for point in points}
+    return {identity: vector for identity, vector in found.items() if vector is not None}
 
 
 def count(collection: str, where: Filter | None) -> Flow[int]:
@@ -109,8 +134,15 @@ def upsert(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
     return _call("upsert", collection=collection, points=points)
 
 
-def set_payload(collection: str, key: str, payload: Mapping[str, Any], which: Sequence[str] | Filter) -> Flow[None]:
-    """Change some fields below a payload key, of points by their ids or by a filter; the other fields stay."""
+def update_vectors(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
+    """Give points these vectors; their others stay, and so does their payload."""
+    return _call("update_vectors", collection=collection, points=points)
+
+
+def set_payload(
+    collection: str, key: str | None, payload: Mapping[str, Any], which: Sequence[str] | Filter
+) -> Flow[None]:
+    """Change some fields below a payload key, or at the top, of points by their ids or a filter."""
     return _call("set_payload", collection=collection, key=key, payload=payload, points=which)
 
 

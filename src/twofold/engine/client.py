@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,14 +22,18 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
-from twofold.engine.layout import NewPoint, Schema, read_schema
+from twofold.engine.layout import OWN, Layout, NewPoint, Schema, engine_id, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import ConfigError, EngineError, EngineUnavailable, TwofoldError
 from twofold.flow import Call
 
 # Came with qdrant-client 1.19, as with the server: before, words are counted in the whole collection.
 _IDF_CORPUS: Any = getattr(models, "IdfCorpusParams", None)
-SERVER = Capabilities(versioned=True, indexes=True, shared=True, corpus_idf=_IDF_CORPUS is not None)
+# With 1.18, as with the server.
+_ADDS_VECTORS = hasattr(models, "SparseVectorNameConfig")
+SERVER = Capabilities(
+    versioned=True, indexes=True, shared=True, corpus_idf=_IDF_CORPUS is not None, adds_vectors=_ADDS_VECTORS
+)
 LOCAL_MODE = replace(SERVER, versioned=False, indexes=False)
 EMBEDDED_CLIENT = replace(SERVER, versioned=False, optimizes=True)
 
@@ -109,13 +114,13 @@ class Verb(NamedTuple):
 
 def send(client: QdrantClient, call: Call) -> Any:
     """Ask a client, and wait for the answer."""
-    verb = VERBS[call.verb]
+    verb = verbs(call.layout or OWN)[call.verb]
     return verb.read(getattr(client, verb.method)(**verb.arguments(**call.arguments)))
 
 
 async def asend(client: AsyncQdrantClient, call: Call) -> Any:
     """Ask a client, and let others work until it answers."""
-    verb = VERBS[call.verb]
+    verb = verbs(call.layout or OWN)[call.verb]
     return verb.read(await getattr(client, verb.method)(**verb.arguments(**call.arguments)))
 
 
@@ -125,17 +130,20 @@ def _create(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"vectors_config": given.vectors, "sparse_vectors_config": given.sparse_vectors, **named}
 
 
-def _schema(info: models.CollectionInfo) -> Schema:
+def _schema(info: models.CollectionInfo, layout: Layout) -> Schema:
     config = info.config.params.model_dump(mode="json", exclude_none=True)
-    indexed = {key: index.data_type.value for key, index in (info.payload_schema or {}).items()}
+    indexes = {
+        key: index.data_type.value if index.params is None else index.params.model_dump(mode="json", exclude_none=True)
+        for key, index in (info.payload_schema or {}).items()
+    }
     settings = {**config, "metadata": info.config.metadata}
-    return read_schema(settings, info.points_count or 0, indexed, info.status.value)
+    return read_schema(settings, info.points_count or 0, indexes, layout, info.status.value)
 
 
 def _create_index(key: str, schema: str | Mapping[str, Any], wait: bool) -> dict[str, Any]:
     if isinstance(schema, str):
         return {"field_name": key, "field_schema": models.PayloadSchemaType(schema), "wait": wait}
-    params = models.TextIndexParams if schema["type"] == "text" else models.KeywordIndexParams
+    params = getattr(models, f"{schema['type'].title()}IndexParams")
     return {"field_name": key, "field_schema": params(**schema), "wait": wait}
 
 
@@ -143,46 +151,79 @@ def _wanted(only: Sequence[str] | None, vectors: Sequence[str]) -> dict[str, Any
     return {"with_payload": True if only is None else list(only) or False, "with_vectors": list(vectors) or False}
 
 
-def _set_payload(key: str, payload: Mapping[str, Any], points: Sequence[str] | Filter) -> dict[str, Any]:
-    which = list(points) if isinstance(points, Sequence) else _filter(points)
-    return {"payload": dict(payload), "key": key, "points": which, "wait": True}
+def _set_alias(alias: str, to: str) -> dict[str, Any]:
+    # Of one that is there as well: the server carries out both at once.
+    names = {"collection_name": to, "alias_name": alias}
+    return {"change_aliases_operations": [models.CreateAliasOperation(create_alias=models.CreateAlias(**names))]}
 
 
-VERBS: dict[str, Verb] = {
-    "version": Verb("info", dict, lambda answer: answer.version),
-    "exists": Verb("collection_exists", dict, bool),
-    "create": Verb("create_collection", _create),
-    "describe": Verb("get_collection", dict, _schema),
-    "set_metadata": Verb("update_collection", lambda metadata: {"metadata": dict(metadata)}),
-    "create_index": Verb("create_payload_index", _create_index),
-    "optimize": Verb("optimize", lambda progress: {"progress": progress}, bool),
-    "query": Verb(
-        "query_batch_points",
-        lambda queries: {"requests": to_requests(queries)},
-        lambda answers: [answer.points for answer in answers],
-    ),
-    "scroll": Verb(
-        "scroll",
-        lambda where, limit, offset, order_by, only, vectors: {
-            "scroll_filter": _filter(where),
-            "limit": limit,
-            "offset": offset,
-            "order_by": None if order_by is None else _newest_first(order_by),
-            **_wanted(only, vectors),
-        },
-        tuple,
-    ),
-    "retrieve": Verb("retrieve", lambda ids, only, vectors: {"ids": list(ids), **_wanted(only, vectors)}, list),
-    "count": Verb("count", lambda where: {"count_filter": _filter(where), "exact": True}, lambda answer: answer.count),
-    "facet": Verb(
-        "facet",
-        lambda key, where, limit: {"key": key, "facet_filter": _filter(where), "limit": limit, "exact": True},
-        lambda answer: {hit.value: hit.count for hit in answer.hits},
-    ),
-    "upsert": Verb("upsert", lambda points: {"points": [_point(point) for point in points], "wait": True}),
-    "set_payload": Verb("set_payload", _set_payload),
-    "delete": Verb("delete", lambda where: {"points_selector": _filter(where), "wait": True}),
-}
+def _add_words(name: str, idf: bool) -> dict[str, Any]:
+    given = models.SparseVectorConfig(modifier=models.Modifier.IDF if idf else None)
+    params = models.SparseVectorNameConfig(sparse=given)
+    return {"vector_name": name, "vector_name_config": params}
+
+
+@lru_cache(maxsize=64)
+def verbs(layout: Layout) -> dict[str, Verb]:
+    """How a client is asked for what is in rows of that layout."""
+    parts = PARTS if layout is OWN else replace(PARTS, layout=layout, converted={})
+
+    def where_is(where: Filter | None) -> Any:
+        return to_filter(where, parts)
+
+    def which(points: Sequence[str] | Filter) -> Any:
+        return [*map(engine_id, points)] if isinstance(points, Sequence) else where_is(points)
+
+    return {
+        "version": Verb("info", dict, lambda answer: answer.version),
+        "exists": Verb("collection_exists", dict, bool),
+        "create": Verb("create_collection", _create),
+        "describe": Verb("get_collection", dict, lambda info: _schema(info, layout)),
+        "set_metadata": Verb("update_collection", lambda metadata: {"metadata": dict(metadata)}),
+        "collections": Verb("get_collections", dict, lambda answer: sorted(each.name for each in answer.collections)),
+        "aliases": Verb(
+            "get_aliases", dict, lambda answer: {each.alias_name: each.collection_name for each in answer.aliases}
+        ),
+        "set_alias": Verb("update_collection_aliases", _set_alias),
+        "drop": Verb("delete_collection", dict),
+        "add_words": Verb("create_vector_name", _add_words),
+        "create_index": Verb("create_payload_index", _create_index),
+        "optimize": Verb("optimize", lambda progress: {"progress": progress}, bool),
+        "query": Verb(
+            "query_batch_points",
+            lambda queries: {"requests": to_requests(queries, parts)},
+            lambda answers: [answer.points for answer in answers],
+        ),
+        "scroll": Verb(
+            "scroll",
+            lambda where, limit, offset, order_by, only, vectors: {
+                "scroll_filter": where_is(where),
+                "limit": limit,
+                "offset": offset,
+                "order_by": None if order_by is None else _newest_first(order_by),
+                **_wanted(only, vectors),
+            },
+            tuple,
+        ),
+        "retrieve": Verb("retrieve", lambda ids, only, vectors: {"ids": which(ids), **_wanted(only, vectors)}, list),
+        "count": Verb(
+            "count", lambda where: {"count_filter": where_is(where), "exact": True}, lambda answer: answer.count
+        ),
+        "facet": Verb(
+            "facet",
+            lambda key, where, limit: {"key": key, "facet_filter": where_is(where), "limit": limit, "exact": True},
+            lambda answer: {hit.value: hit.count for hit in answer.hits},
+        ),
+        "upsert": Verb("upsert", lambda points: {"points": [_point(point) for point in points], "wait": True}),
+        "update_vectors": Verb(
+            "update_vectors", lambda points: {"points": [_vectors(point) for point in points], "wait": True}
+        ),
+        "set_payload": Verb(
+            "set_payload",
+            lambda key, payload, points: {"payload": dict(payload), "key": key, "points": which(points), "wait": True},
+        ),
+        "delete": Verb("delete", lambda where: {"points_selector": where_is(where), "wait": True}),
+    }
 
 
 # --- What goes wrong in a client, in the library's own words ---
@@ -244,7 +285,12 @@ def grpc_code(error: Exception) -> str:
 
 def _point(point: NewPoint) -> models.PointStruct:
     vector = {name: _vector(value) for name, value in point.vector.items()}
-    return models.PointStruct.model_construct(id=point.id, vector=vector, payload=point.payload)
+    return models.PointStruct.model_construct(id=engine_id(point.id), vector=vector, payload=point.payload)
+
+
+def _vectors(point: NewPoint) -> models.PointVectors:
+    vector = {name: _vector(value) for name, value in point.vector.items()}
+    return models.PointVectors.model_construct(id=engine_id(point.id), vector=vector)
 
 
 def _vector(value: Vectors | Sparse) -> Any:
@@ -253,14 +299,10 @@ def _vector(value: Vectors | Sparse) -> Any:
     return value.tolist()
 
 
-def to_requests(queries: Iterable[EngineQuery]) -> list[models.QueryRequest]:
+def to_requests(queries: Iterable[EngineQuery], parts: Parts | None = None) -> list[models.QueryRequest]:
     """Queries as the requests of one batch."""
-    builder = RequestBuilder(PARTS, lambda name, vector: {"query": _vector(vector), "using": name})
+    builder = RequestBuilder(parts or PARTS, lambda name, vector: {"query": _vector(vector), "using": name or None})
     return [builder.request(query) for query in queries]
-
-
-def _filter(where: Filter | None) -> Any:
-    return to_filter(where, PARTS)
 
 
 def _newest_first(key: str) -> models.OrderBy:
@@ -308,3 +350,5 @@ PARTS = Parts(
     has_vector=lambda name: models.HasVectorCondition(has_vector=name),
     native=lambda native: native,
 )
+
+VERBS = verbs(OWN)

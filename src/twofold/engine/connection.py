@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
+from twofold.engine.layout import OWN, Layout
 from twofold.errors import ConfigError, IndexClosed
 from twofold.flow import Call, Caller
 
@@ -40,6 +41,8 @@ class Capabilities:
     """Others may write to it as well, so that what was read goes out of date."""
     corpus_idf: bool = True
     """Can be told in which part of a collection to count how rare a word is."""
+    adds_vectors: bool = True
+    """Can add a named vector to a collection that is there."""
 
 
 class Connection(Caller):
@@ -67,6 +70,34 @@ class Connection(Caller):
     def check_open(self) -> None:
         if self.closed:
             raise IndexClosed(f"the index on {self.location} is closed: open it again")
+
+
+class _Laid(Caller):
+    """A connection to collections whose rows have another layout than Twofold's own."""
+
+    def __init__(self, caller: Caller, layout: Layout) -> None:
+        self._caller = caller
+        self._layout = layout
+
+    def begin(self) -> Caller:
+        return _Laid(self._caller.begin(), self._layout)
+
+    def renew(self) -> None:
+        self._caller.renew()
+
+    def extend(self, seconds: float) -> None:
+        self._caller.extend(seconds)
+
+    def call(self, call: Call) -> Any:
+        return self._caller.call(replace(call, layout=self._layout))
+
+    async def acall(self, call: Call) -> Any:
+        return await self._caller.acall(replace(call, layout=self._layout))
+
+
+def laid(caller: Caller, layout: Layout) -> Caller:
+    """What executes calls on collections whose rows have that layout."""
+    return caller if layout is OWN else _Laid(caller, layout)
 
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:

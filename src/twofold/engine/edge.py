@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +24,7 @@ from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
-from twofold.engine.layout import NewPoint, Schema, read_schema
+from twofold.engine.layout import OWN, Layout, NewPoint, Schema, engine_id, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
@@ -49,7 +50,9 @@ class EdgeConnection(Connection):
             raise _error("open", self.location, error) from None
         except OSError as error:
             raise _error("open", self.location, error) from error
+        self._store = store
         self._verbs = EdgeEngine(store)
+        self._others: dict[Layout, EdgeEngine] = {}
         self._release = store.release
         # For an index that nobody closed; a finaliser must not wait for anything.
         self._forget = weakref.finalize(self, store.forget)
@@ -58,8 +61,9 @@ class EdgeConnection(Connection):
     def call(self, call: Call) -> Any:
         if self.closed:
             self.check_open()
+        verbs = self._verbs if call.layout is None else self._under(call.layout)
         try:
-            return getattr(self._verbs, call.verb)(**call.arguments)
+            return getattr(verbs, call.verb)(**call.arguments)
         except TwofoldError:
             raise
         except EmbeddedError as error:
@@ -68,6 +72,12 @@ class EdgeConnection(Connection):
             # The engine's, of a path that is none, for one; while optimising it is the caller's progress function.
             refused = isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize"
             raise _error(call.verb, self.location, BadRequest(str(error)) if refused else error) from error
+
+    def _under(self, layout: Layout) -> EdgeEngine:
+        """The verbs for rows of another layout."""
+        if layout not in self._others:
+            self._others[layout] = EdgeEngine(self._store, layout)
+        return self._others[layout]
 
     def close(self) -> None:
         super().close()
@@ -97,10 +107,12 @@ def _error(verb: str, location: str, error: Exception) -> EngineError:
 
 
 class EdgeEngine:
-    """The verbs, on the collections of a store."""
+    """The verbs, on the collections of a store whose rows have that layout."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, layout: Layout = OWN) -> None:
         self._store = store
+        self._layout = layout
+        self._parts = PARTS if layout is OWN else replace(PARTS, layout=layout, converted={})
 
     def version(self) -> str:
         return version("qdrant-edge-py")
@@ -112,12 +124,27 @@ class EdgeEngine:
         metadata = to_edge_payload(settings.get("metadata"))  # plain JSON, whatever an encoder says of itself
         self._store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self._store.in_memory))
 
+    def collections(self) -> list[str]:
+        return self._store.names()
+
+    def aliases(self) -> dict[str, str]:
+        return self._store.aliases
+
+    def set_alias(self, alias: str, to: str) -> None:
+        with self._store.changing_aliases() as aliases:
+            aliases[alias] = self._store.get(to).settings.name
+
+    def drop(self, collection: str) -> None:
+        self._store.delete(collection)
+
+    def add_words(self, collection: str, name: str, idf: bool) -> None:
+        self._store.get(collection).add_vector(name, {"modifier": "idf"} if idf else {}, sparse=True)
+
     def describe(self, collection: str) -> Schema:
         held = self._store.get(collection)
         info, indexes = held.read("info"), held.settings.indexes
-        schemas = {key: indexes[key] for key in info.payload_schema if key in indexes}
-        indexed = {key: kind if isinstance(kind, str) else str(kind["type"]) for key, kind in schemas.items()}
-        return read_schema(held.settings.config, info.points_count or 0, indexed)
+        present = {key: indexes[key] for key in info.payload_schema if key in indexes}
+        return read_schema(held.settings.config, info.points_count or 0, present, self._layout)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:
         self._store.get(collection).merge_metadata(to_edge_payload(metadata))
@@ -134,7 +161,7 @@ class EdgeEngine:
         def nearest(name: str, vector: Vectors | Sparse) -> dict[str, Any]:
             return {"query": edge.Query.Nearest(held.schema.vector(name, vector, query=True), name)}
 
-        builder = RequestBuilder(PARTS, nearest)
+        builder = RequestBuilder(self._parts, nearest)
         requests = [builder.request(query) for query in queries]
         if len(requests) == 1:  # what most searches are, and quicker than a batch of one
             return [held.read("query", requests[0])]
@@ -155,10 +182,10 @@ class EdgeEngine:
         request = edge.ScrollRequest(
             offset=offset,
             limit=limit,
-            filter=to_filter(where, PARTS),
+            filter=to_filter(where, self._parts),
             with_payload=True if only is None else list(only) or False,
             with_vector=[held.schema.check_name(name) for name in vectors] or False,
-            order_by=None if order_by is None else PARTS.newest_first(order_by),
+            order_by=None if order_by is None else self._parts.newest_first(order_by),
         )
         page: tuple[list[edge.Record], Any] = held.read("scroll", request)
         return page
@@ -167,16 +194,16 @@ class EdgeEngine:
         self, collection: str, ids: Sequence[str], only: Sequence[str] | None, vectors: Sequence[str]
     ) -> list[edge.Record]:
         held = self._store.get(collection)
-        wanted, payload = list(dict.fromkeys(ids)), True if only is None else list(only) or False
+        wanted, payload = list(dict.fromkeys(map(engine_id, ids))), True if only is None else list(only) or False
         names = [held.schema.check_name(name) for name in vectors] or False
         records: list[edge.Record] = held.read("retrieve", wanted, payload, names)
         return records
 
     def count(self, collection: str, where: Filter | None) -> int:
-        return int(self._store.get(collection).read("count", edge.CountRequest(True, to_filter(where, PARTS))))
+        return int(self._store.get(collection).read("count", edge.CountRequest(True, to_filter(where, self._parts))))
 
     def facet(self, collection: str, key: str, where: Filter | None, limit: int) -> dict[Any, int]:
-        request = edge.FacetRequest(key, limit, True, to_filter(where, PARTS))
+        request = edge.FacetRequest(key, limit, True, to_filter(where, self._parts))
         hits = self._store.get(collection).read("facet", request).hits
         return {hit.value: hit.count for hit in hits if hit.count}  # 0 is for what only deleted points had
 
@@ -184,11 +211,23 @@ class EdgeEngine:
         held = self._store.get(collection)
         schema = held.schema
         vectors = schema.structs([point.vector for point in points])
-        made = [edge.Point(point.id, named, point.payload) for point, named in zip(points, vectors, strict=True)]
+        made = [
+            edge.Point(engine_id(point.id), named, point.payload) for point, named in zip(points, vectors, strict=True)
+        ]
         held.apply_pieces(made, edge.UpdateOperation.upsert_points, schema)
 
+    def update_vectors(self, collection: str, points: Sequence[NewPoint]) -> None:
+        held = self._store.get(collection)
+        schema = held.schema
+        ids = [engine_id(point.id) for point in points]
+        vectors = schema.structs([point.vector for point in points])
+        made = [edge.PointVectors(point, named) for point, named in zip(ids, vectors, strict=True)]
+        with held.writing:
+            held.require(ids)
+            held.apply_pieces(made, edge.UpdateOperation.update_vectors, schema)
+
     def set_payload(
-        self, collection: str, key: str, payload: Mapping[str, Any], points: Sequence[str] | Filter
+        self, collection: str, key: str | None, payload: Mapping[str, Any], points: Sequence[str] | Filter
     ) -> None:
         fields = dict(payload)
         self._write(collection, points, lambda ids: edge.UpdateOperation.set_payload(ids, fields, key))
@@ -204,10 +243,10 @@ class EdgeEngine:
         make([])  # the engine reads paths and payloads here, so a bad one fails before anything is written
         with held.writing:
             if isinstance(points, Sequence):
-                ids: list[Any] = list(dict.fromkeys(points))
+                ids: list[Any] = list(dict.fromkeys(map(engine_id, points)))
                 held.require(ids)
             else:
-                ids = held.matching_ids(to_filter(points, PARTS) or edge.Filter())
+                ids = held.matching_ids(to_filter(points, self._parts) or edge.Filter())
             held.apply_pieces(ids, make)
 
 

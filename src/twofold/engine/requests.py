@@ -17,7 +17,7 @@ from qdrant_client import models
 
 from twofold import filters
 from twofold.encoders.base import Sparse, Vectors
-from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, metadata_key
+from twofold.engine.layout import OWN, Layout, engine_id
 from twofold.ranking import expressions as ex
 
 # Beyond this a float can't tell whole numbers apart, so the range that stands for equality would be too wide.
@@ -111,6 +111,8 @@ class Parts:
     has_vector: _Make
     native: _Make
     """From a filter of qdrant-client."""
+    layout: Layout = OWN
+    """Where the rows of the collection have what."""
     converted: dict[int, tuple[Any, Any, dict[str, Any]]] = field(default_factory=dict)
     """Parts of formulas, by identity (`_convert_once`)."""
 
@@ -148,7 +150,9 @@ class RequestBuilder:
             params = self.parts.search_params(hnsw_ef=leg.hnsw_ef, exact=leg.exact)
         nearest = self._converted.get(id(leg.vector))
         if nearest is None:  # checking and copying one takes longer than all the rest
-            nearest = self.nearest(SPARSE if isinstance(leg.vector, Sparse) else DENSE, leg.vector)
+            layout = self.parts.layout
+            name = layout.sparse if isinstance(leg.vector, Sparse) else layout.dense
+            nearest = self.nearest(name or "", leg.vector)
             self._converted[id(leg.vector)] = nearest
         return {
             **nearest,
@@ -169,7 +173,7 @@ class RequestBuilder:
         if isinstance(how, ex.DbsfFusion):
             return self.parts.dbsf()
         if isinstance(how, NewestFirst):
-            return self.parts.newest_first(metadata_key(how.field))
+            return self.parts.newest_first(self.parts.layout.key(how.field))
         defaults = {f"$score[{leg}]": score for leg, score in enumerate(how.missing)}
         return self.parts.formula(_expression(how.expression, self.parts, defaults), defaults)
 
@@ -212,15 +216,14 @@ def _expression(value: ex.Expression, parts: Parts, defaults: dict[str, Any]) ->
     if isinstance(value, ex.LegScore):
         return parts.variable(f"$score[{value.leg}]")
     if isinstance(value, ex.FieldValue):
-        defaults[metadata_key(value.field)] = value.default
-        return parts.variable(metadata_key(value.field))
+        defaults[parts.layout.key(value.field)] = value.default
+        return parts.variable(parts.layout.key(value.field))
     if isinstance(value, ex.Holds):
         return parts.condition(to_condition(value.condition, parts))
     if isinstance(value, ex.Freshness):
-        defaults[metadata_key(value.field)] = value.now
-        return parts.exp_decay(
-            parts.date_key(metadata_key(value.field)), parts.date(value.now), value.half_life_seconds
-        )
+        defaults[parts.layout.key(value.field)] = value.now
+        date = parts.date_key(parts.layout.key(value.field))
+        return parts.exp_decay(date, parts.date(value.now), value.half_life_seconds)
     if isinstance(value, ex.Clipped):
         # Older servers have no max. It falls again beyond 1, where what was checked before it was stored is not. The
         # nodes of a cluster pass a decay on to each other only where its slope is 1 at the most.
@@ -254,12 +257,18 @@ def to_condition(node: filters.Node, parts: Parts) -> Any:
     if isinstance(node, filters.Not):
         return parts.group(must_not=[to_condition(node.part, parts)])
     if isinstance(node, filters.Leaf):
-        return _field_condition(node, metadata_key(node.field), parts)
-    if isinstance(node, filters.HasPoint):  # a collection that others wrote may number its points
-        return parts.has_id([int(point) if point.isdecimal() else point for point in node.ids])
+        return _field_condition(node, parts.layout.key(node.field), parts)
+    if isinstance(node, filters.HasPoint):
+        return parts.has_id([engine_id(point) for point in node.ids])
+    if isinstance(node, filters.HasId):
+        return parts.has_id([engine_id(parts.layout.point(each)) for each in node.ids])
     if isinstance(node, filters.HasVector):
         return parts.has_vector(node.name)
-    return parts.words(TEXT_KEY, node.text) if isinstance(node, filters.TextContains) else parts.native(node.filter)
+    return (
+        parts.words(parts.layout.text_key, node.text)
+        if isinstance(node, filters.TextContains)
+        else parts.native(node.filter)
+    )
 
 
 def _either(conditions: list[Any], parts: Parts) -> Any:

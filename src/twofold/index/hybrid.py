@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from twofold.config import CollectionSettings, SearchConfig
 from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
-from twofold.engine.connection import Connection, connect
+from twofold.engine.connection import Connection, connect, laid
 from twofold.errors import InvalidQuery
 from twofold.flow import Flow, arun, closed_on_error, run
 from twofold.index import writing
@@ -30,6 +30,8 @@ from twofold.results import SearchResult
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
     from typing_extensions import Self
+
+    from twofold.engine.layout import Layout
 
 T = TypeVar("T")
 _BATCH_SIZE = 64
@@ -69,6 +71,7 @@ class HybridIndex(Upkeep):
         settings: CollectionSettings | None = None,
         adopt: bool = False,
         create: bool = True,
+        layout: Layout | None = None,
         api_key: str | None = None,
         timeout: float = _TIMEOUT_SECONDS,
         cache_size: int = _CACHED_QUERIES,
@@ -93,6 +96,8 @@ class HybridIndex(Upkeep):
             adopt: Vouch that a collection written by something else fits `dense` and `sparse`, so that
                 documents can be added to it.
             create: Create the collection if it isn't there; False makes that an error.
+            layout: Where a collection that something else wrote has its texts, metadata and vectors. Those of
+                LangChain, LlamaIndex, Haystack, mem0 and mcp-server-qdrant are recognised without it.
             api_key: For a server that wants one.
             timeout: Seconds a call may take on a server, retries included; for `add`, each batch.
             cache_size: How many query vectors to remember.
@@ -100,7 +105,7 @@ class HybridIndex(Upkeep):
                 `durability` ("process": a stored batch survives the death of the process; "power": a power loss too)
                 and `optimize` ("auto", or "manual": only when `optimize()` is called).
         """
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
+        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create, layout)
         config = with_reranker(config or SearchConfig(), rerank)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config, cache_size)
@@ -123,13 +128,14 @@ class HybridIndex(Upkeep):
         settings: CollectionSettings | None = None,
         adopt: bool = False,
         create: bool = True,
+        layout: Layout | None = None,
         api_key: str | None = None,
         timeout: float = _TIMEOUT_SECONDS,
         cache_size: int = _CACHED_QUERIES,
         **client_options: Any,
     ) -> HybridIndex:
         """`open` without blocking the event loop."""
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
+        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create, layout)
         config = await asyncio.to_thread(with_reranker, config or SearchConfig(), rerank)
         connection = await asyncio.to_thread(
             connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
@@ -144,7 +150,7 @@ class HybridIndex(Upkeep):
         settings = settings or CollectionSettings()
         if settings.dense is None:
             settings = settings.model_copy(update={"dense": self.dense_model})
-        wish = replace(self._wish, collection=collection, settings=settings, adopt=False)
+        wish = replace(self._wish, collection=collection, settings=settings, adopt=False, layout=None)
         other = HybridIndex(self._connection, wish, self._config, self._cache_size)
         if not self.awaited_only:
             other._prepare()
@@ -534,14 +540,14 @@ class HybridIndex(Upkeep):
         searcher = self._searcher
         if searcher is None or self._connection.closed:
             searcher = self._prepare()
-        return run(make(searcher), self._connection)
+        return run(make(searcher), laid(self._connection, searcher.ready.layout))
 
     async def aperform(self, make: Callable[[Searcher], Flow[T]]) -> T:
         """`perform` without blocking the event loop."""
         searcher = self._searcher
         if searcher is None or self._connection.closed:
             searcher = await self._aprepare()
-        return await arun(make(searcher), self._connection)
+        return await arun(make(searcher), laid(self._connection, searcher.ready.layout))
 
     @property
     def dense_model(self) -> str | None:
@@ -574,6 +580,25 @@ class HybridIndex(Upkeep):
             flow = prepare(self._wish, self._connection.capabilities, self.store)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
+
+    def _reopen(self, **asked: Any) -> None:
+        self._wish = _settled(self._wish, asked)
+        with self._opening:
+            self._searcher = None
+        self._prepare()
+
+    async def _areopen(self, **asked: Any) -> None:
+        self._wish = _settled(self._wish, asked)
+        self._searcher = None
+        await self._aprepare()
+
+
+def _settled(wish: Wish, asked: Mapping[str, Any]) -> Wish:
+    """What the collection is opened with from now on: its record says the rest."""
+    words = None if asked.get("sparse") is not None or asked.get("language") is not None else wish.sparse
+    dense = wish.dense if asked.get("dense") is None else asked["dense"]
+    sparse = words if asked.get("sparse") is None else asked["sparse"]
+    return replace(wish, dense=dense, sparse=sparse, language=None, adopt=False, layout=None)
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:

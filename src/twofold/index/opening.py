@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -20,12 +20,23 @@ from weakref import WeakKeyDictionary
 
 from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
-from twofold.encoders.base import DenseEncoder, SparseEncoder
+from twofold.encoders.base import DenseEncoder, Sparse, SparseEncoder
 from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities
-from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, initial_indexes, metadata_key
+from twofold.engine.layout import (
+    FORMAT,
+    MOVED_KEY,
+    OWN,
+    RECORD_KEY,
+    Layout,
+    Schema,
+    creation,
+    from_point,
+    initial_indexes,
+)
+from twofold.engine.layouts import noted, recognise, restored, shares_words
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node, needed_indexes
 from twofold.flow import Flow, Work
@@ -45,24 +56,26 @@ _MADE_BY_ITSELF = {"keyword", "bool", "text"}
 class PayloadIndexes:
     """The payload indexes of one collection, as far as this index knows."""
 
-    def __init__(self, collection: str, existing: Mapping[str, str], *, enabled: bool) -> None:
+    def __init__(self, collection: str, schema: Schema, *, enabled: bool) -> None:
         self._collection = collection
         self._enabled = enabled
-        self._kinds = dict(existing)
+        self._layout = schema.layout
+        self._ours = schema.record is not None
+        self._kinds = dict(schema.indexed)
 
     def serve(self, where: Node | None, *, create: bool) -> Flow[None]:
         """Make the indexes that a filter needs, and refuse one that the engine would answer wrongly."""
         if where is None or not self._enabled:
             return
         for field_name, kind in needed_indexes(where).items():
-            key = metadata_key(field_name)
+            key = self._layout.key(field_name)
             present = self._kinds.get(key)
             if (present, kind) in _MISLEADING:
                 raise FilterError(
                     f"{key!r} has a payload index of kind {present}, with which the engine can't compare as "
                     f"{kind}: keep dates and numbers in different fields, or delete that index"
                 )
-            if present is None and create and kind in _MADE_BY_ITSELF:
+            if present is None and create and self._ours and kind in _MADE_BY_ITSELF:
                 yield from self.ensure(field_name, kind)
 
     def ensure(self, field_name: str, kind: str, *, wait: bool = False) -> Flow[None]:
@@ -71,7 +84,7 @@ class PayloadIndexes:
 
     def create(self, settings: CollectionSettings, *, wait: bool = True, required: bool = True) -> Flow[None]:
         """The indexes that settings name and the collection lacks; one that isn't required is warned about instead."""
-        for key, schema in initial_indexes(settings).items():
+        for key, schema in initial_indexes(settings, self._layout).items():
             if not self._enabled or key in self._kinds:
                 continue
             self._kinds[key] = schema if isinstance(schema, str) else schema["type"]
@@ -89,7 +102,10 @@ class PayloadIndexes:
 
 OLDEST_SERVER = (1, 16)
 _CORPUS_IDF = (1, 19)
-_Encoders: TypeAlias = tuple[DenseEncoder, int, SparseEncoder]
+_ADDS_VECTORS = (1, 18)
+_SAMPLED_ROWS = 16
+_MOST_NAMES = 20
+Encoders: TypeAlias = tuple[DenseEncoder, int, SparseEncoder]
 """The dense one, its dimension, and the sparse one."""
 _MAX_LOOKS, _LOOK_AGAIN_SECONDS = 40, 0.05
 # What BM25 vectors had before these settings were there to record.
@@ -107,6 +123,7 @@ class Wish:
     settings: CollectionSettings = field(default_factory=CollectionSettings)
     adopt: bool = False
     create: bool = True
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.collection, str) or not self.collection:
@@ -122,6 +139,7 @@ class Ready:
     """An open collection: its encoders, and which legs it can serve."""
 
     collection: str
+    """Its own name, which another name of it may have led to."""
     dense: DenseEncoder
     dim: int
     sparse: SparseEncoder
@@ -136,10 +154,17 @@ class Ready:
     """What every result of this collection should say."""
     corpus_idf: bool = True
     """Words count by how rare they are, and the engine can take that from a part of the collection."""
+    adds_vectors: bool = True
+    """The engine can add a vector to the collection as it stands."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
     parts_lock: Lock = field(default_factory=Lock)
     """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
+
+    @property
+    def layout(self) -> Layout:
+        """Where the rows have what."""
+        return self.schema.layout
 
 
 _parts_locks: WeakKeyDictionary[object, dict[str, Lock]] = WeakKeyDictionary()
@@ -150,32 +175,121 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
     """Everything between a location and the first search; `store` is what all indexes at one place have in common."""
     version = (yield from _check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
-        if not wish.create:
-            raise CollectionNotFound(
-                f"there is no collection {wish.collection!r} here: check the name, or open it without create=False"
-            )
-        yield from _create(wish, engine)
-    schema = yield from calls.describe(wish.collection)
-    encoders: _Encoders = yield Work(lambda: _encoders(wish, schema.record))
-    with _parts_locks_guard:
-        lock = _parts_locks.setdefault(store, {}).setdefault(wish.collection, Lock())
-    ready = replace(_check(wish.collection, schema, engine, *encoders), parts_lock=lock)
-    if version is not None and version < _CORPUS_IDF:
-        ready = replace(ready, corpus_idf=False)
+        yield from _make(wish, engine)
+    name, schema = yield from _found(wish.collection)
+    encoders: Encoders = yield Work(lambda: _encoders(wish, schema.record))
+    unreadable = None
     if schema.record is not None:
+        schema = replace(schema, layout=_agreed(wish, restored(schema.record)))
+    elif schema.points or wish.layout is not None or not (schema.dense_dim or schema.sparse):
+        layout, unreadable = yield from _look_into(wish, name, schema, encoders[2])
+        schema = replace(schema, layout=layout)
+    with _parts_locks_guard:
+        lock = _parts_locks.setdefault(store, {}).setdefault(name, Lock())
+    ready = replace(_check(name, schema, engine, *encoders), parts_lock=lock)
+    if version is not None:
+        ready = replace(
+            ready,
+            corpus_idf=ready.corpus_idf and version >= _CORPUS_IDF,
+            adds_vectors=ready.adds_vectors and version >= _ADDS_VECTORS,
+        )
+    if unreadable is not None:
+        ready = replace(ready, no_lexical=unreadable)
+    return (yield from _vouched(wish, ready, encoders))
+
+
+def _vouched(wish: Wish, ready: Ready, encoders: Encoders) -> Flow[Ready]:
+    """Whose model it is that wrote the collection, and what follows from that for adding to it."""
+    name, layout = ready.collection, ready.layout
+    if ready.schema.record is None and (wish.adopt or (not ready.schema.points and wish.layout is None)):
+        record = record_of(*encoders) | noted(layout)
+        yield from keep_record(ready, record)
+        schema = ready.schema.with_record(record)
+        ready = replace(ready, schema=schema, indexes=PayloadIndexes(name, schema, enabled=ready.engine.indexes))
+    elif ready.schema.record is None:
+        # Somebody else's points: they can be searched, but nothing says which model wrote them.
+        warning = "collection %r was not written by Twofold%s: results are only right if its vectors come from %s"
+        log.warning(warning, name, f" but by {layout.writer}" if layout.writer else "", ready.dense.name)
+        reason = (
+            f"collection {name!r} was written by something else, so nothing says which model its vectors come from: if "
+            f"it is {ready.dense.name}, open it once with adopt=True"
+        )
+        return replace(ready, read_only=reason)
+    if layout.writable:
         return ready
-    if wish.adopt or not schema.points:
-        yield from keep_record(ready, _record(*encoders))
-        return ready
-    # Somebody else's points: they can be searched, but nothing says which model wrote them.
-    name, model = wish.collection, ready.dense.name
-    warning = "collection %r was not written by Twofold: results are only right if its vectors come from %s"
-    log.warning(warning, name, model)
     reason = (
-        f"collection {name!r} was written by something else, so nothing says which model its vectors come from: if it "
-        f"is {model}, open it once with adopt=True"
+        f"a document can't be added to {name!r} so that {layout.writer or 'what wrote the collection'} could read it: "
+        "add it with that, then call index.adopt() again, which gives it its words"
     )
     return replace(ready, read_only=reason)
+
+
+def _make(wish: Wish, engine: Capabilities) -> Flow[None]:
+    """The collection isn't there: make it, unless it is to be there already or was only moved away."""
+    others = yield from calls.collections()
+    for other in others:
+        if other.startswith(f"{wish.collection}~"):  # killed between the last two steps of giving up the old one
+            record = (yield from calls.describe(other)).record or {}
+            if record.get("replaces") == wish.collection and "rewriting" not in record:
+                yield from calls.set_alias(wish.collection, other)
+                return
+    named = ", ".join(others[:_MOST_NAMES]) + (" …" if len(others) > _MOST_NAMES else "")
+    if not wish.create:
+        there = f"there are {named}" if others else "there is none at all"
+        raise CollectionNotFound(
+            f"there is no collection {wish.collection!r} here ({there}): check the name, or open it "
+            "without create=False",
+            others=others,
+        )
+    if others:
+        log.info("a new collection %r, beside %s", wish.collection, named)
+    yield from _create(wish, engine)
+
+
+def _found(name: str) -> Flow[tuple[str, Schema]]:
+    """The collection of that name, or the one that was written to take its place."""
+    schema = yield from calls.describe(name)
+    moved = schema.metadata.get(MOVED_KEY)
+    if moved:
+        return (yield from _found(moved))
+    return name, schema
+
+
+def _agreed(wish: Wish, recorded: Layout) -> Layout:
+    if wish.layout is None or (wish.layout.text, wish.layout.metadata) == (recorded.text, recorded.metadata):
+        return recorded
+    raise CollectionMismatch(
+        f"collection {wish.collection!r} is noted to have its texts at {recorded.text!r}, not {wish.layout.text!r}: "
+        "leave layout= out",
+        expected=recorded,
+        found=wish.layout,
+    )
+
+
+def _look_into(wish: Wish, name: str, schema: Schema, sparse: SparseEncoder) -> Flow[tuple[Layout, str | None]]:
+    """The layout of somebody else's collection, and why its words can't be asked for, if they can't."""
+    rows, _ = yield from calls.scroll(name, None, limit=_SAMPLED_ROWS, vectors=tuple(schema.sparse_vectors))
+    layout = recognise(name, schema, [row.payload or {} for row in rows], wish.layout)
+    named = layout.sparse
+    if wish.sparse is not None or named is None or layout is OWN:
+        return layout, None
+    texts = [from_point(row, layout).text for row in rows]
+    made: Sequence[Sparse] = yield Work(lambda: sparse.embed_documents(texts))
+    shared = [
+        found for row, words in zip(rows, made, strict=True) if (found := shares_words(row, named, words)) is not None
+    ]
+    if shared and 2 * sum(shared) >= len(shared):
+        return layout, None
+    what = (
+        f"the words in {named!r} are not those of BM25"
+        if shared
+        else f"no row that was looked at has words in {named!r}"
+    )
+    reason = (
+        f"{what}, so meaning alone is searched: index.adopt() adds words, or open it with the model that wrote them as "
+        "sparse="
+    )
+    return replace(layout, sparse=None), reason
 
 
 def keep_record(ready: Ready, record: Mapping[str, Any]) -> Flow[None]:
@@ -218,10 +332,10 @@ def _check_version() -> Flow[tuple[int, int] | None]:
 
 def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
     asked = wish if wish.dense is not None else replace(wish, dense=wish.settings.dense)
-    encoders: _Encoders = yield Work(lambda: _encoders(asked, None))
+    encoders: Encoders = yield Work(lambda: _encoders(asked, None))
     _, dim, sparse = encoders
     indexes = initial_indexes(wish.settings) if engine.indexes else {}
-    record = {**_record(*encoders), "id": uuid4().hex}
+    record = {**record_of(*encoders), "id": uuid4().hex}
     arguments = creation(wish.settings, dim=dim, idf=sparse.needs_idf, record=record)
     try:
         yield from calls.create(wish.collection, arguments)
@@ -232,7 +346,8 @@ def _create(wish: Wish, engine: Capabilities) -> Flow[None]:
         yield from calls.create_index(wish.collection, key, schema, wait=True)
 
 
-def _record(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, Any]:
+def record_of(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, Any]:
+    """What is noted of a collection: which models its vectors come from."""
     return {
         "format": FORMAT,
         "dense": {"model": dense.name, "dim": dim, "by_name": dense.by_name},
@@ -240,7 +355,7 @@ def _record(dense: DenseEncoder, dim: int, sparse: SparseEncoder) -> dict[str, A
     }
 
 
-def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> _Encoders:
+def _encoders(wish: Wish, record: Mapping[str, Any] | None) -> Encoders:
     """What was asked for; where nothing was, what the collection was written with."""
     if record is None:
         dense, sparse = resolve_dense(wish.dense), resolve_sparse(wish.sparse, wish.language)
@@ -301,11 +416,7 @@ def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
 def _check(
     collection: str, schema: Schema, engine: Capabilities, dense: DenseEncoder, dim: int, sparse: SparseEncoder
 ) -> Ready:
-    if schema.dense_dim is None and not schema.sparse:
-        raise CollectionMismatch(
-            f"collection {collection!r} has neither a dense vector named {DENSE!r} nor a sparse one named "
-            f"{SPARSE!r}: Twofold did not write it. Choose another collection name"
-        )
+    layout = schema.layout
     if schema.dense_dim is not None and schema.dense_dim != dim:
         raise CollectionMismatch(
             f"collection {collection!r} holds vectors of {schema.dense_dim} dimensions and {dense.name} makes {dim}: "
@@ -315,11 +426,11 @@ def _check(
         )
     if schema.dense_dim is not None and not schema.cosine:
         raise CollectionMismatch(
-            f"collection {collection!r} does not compare its vector {DENSE!r} by cosine, as fusion needs it: choose "
-            "another collection name, and add the documents there"
+            f"collection {collection!r} does not compare its vector {layout.dense!r} by cosine, as fusion needs it: "
+            "choose another collection name, and add the documents there"
         )
     without_idf = (
-        f"the sparse vector {SPARSE!r} has no IDF modifier, so rare words count no more than common ones: "
+        f"the sparse vector {layout.sparse!r} has no IDF modifier, so rare words count no more than common ones: "
         "update_collection(sparse_vectors_config=…) with Modifier.IDF mends it"
     )
     return Ready(
@@ -329,10 +440,11 @@ def _check(
         sparse=sparse,
         schema=schema,
         engine=engine,
-        indexes=PayloadIndexes(collection, schema.indexed, enabled=engine.indexes),
+        indexes=PayloadIndexes(collection, schema, enabled=engine.indexes),
         sampler=Sampler(),
         corpus_idf=schema.idf and engine.corpus_idf,
-        no_dense=None if schema.dense_dim else f"the collection has no dense vector named {DENSE!r}",
-        no_lexical=None if schema.sparse else f"the collection has no sparse vector named {SPARSE!r}",
+        adds_vectors=engine.adds_vectors,
+        no_dense=None if schema.dense_dim else "the collection has no dense vector",
+        no_lexical=None if schema.sparse else "the collection has no words: index.adopt() adds them",
         notes=(without_idf,) if schema.sparse and sparse.needs_idf and not schema.idf else (),
     )

@@ -351,7 +351,7 @@ class TypoReader:
         except EngineError as error:
             reasons.append(f"typing errors could not be looked for: {error}")
             return {}
-        texts = [[words_of(from_point(point)) for point in points] for points in found]
+        texts = [[words_of(from_point(point, self._ready.layout)) for point in points] for points in found]
         meant = [most_likely(*each, sparse.stem) for each in zip(near, texts, strict=True)]
         return {fold(word): right for word, right in zip(absent, meant, strict=True) if right is not None}
 

@@ -19,7 +19,7 @@ from twofold.encoders.base import check_dense
 from twofold.encoders.languages import OTHER, language_of
 from twofold.encoders.models import MULTILINGUAL_LANGUAGES
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, SPARSE, TEXT_KEY, ScoredPoint
+from twofold.engine.layout import ScoredPoint, from_point
 from twofold.engine.requests import VectorQuery
 from twofold.errors import EngineError
 from twofold.filters import HasVector, Node, Not
@@ -57,7 +57,8 @@ class Sampler:
 
     def __init__(self) -> None:
         self._changes = 0
-        self._counted = False  # the rows without words, which are warned of once
+        self._wordless: str | None = None
+        self._counted_at, self._count_until = 0, 0.0
         self._seen: dict[tuple[str, bool], _Seen] = {}
         self.questions: dict[tuple[str, ...], Any] = {}
         """The vectors of unrelated questions, which don't change with what is stored."""
@@ -84,6 +85,14 @@ class Sampler:
         """So many have been written or deleted."""
         self._changes += texts
 
+    def wordless(self, ready: Ready) -> Flow[str | None]:
+        """What to say of rows without words; looked at now and then, and again when some may have got theirs."""
+        changed = self._changes != self._counted_at and self._wordless is not None
+        if changed or time.monotonic() >= self._count_until:
+            self._counted_at, self._count_until = self._changes, time.monotonic() + _LOOK_AGAIN_SECONDS
+            self._wordless = yield from without_words(ready)
+        return self._wordless
+
     def calibration(
         self, ready: Ready, part: Node | None, *, meaning: bool = True, anew: bool = False
     ) -> Flow[Calibration]:
@@ -97,10 +106,6 @@ class Sampler:
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
             return last.calibration
-        if not self._counted:
-            self._counted = True
-            if note := (yield from without_words(ready)):
-                log.warning("collection %r: %s", ready.collection, note)
         seen, whole = yield from _look(ready, part, meaning)
         if len(self._seen) >= _REMEMBERED_PARTS:
             self._seen.clear()
@@ -113,9 +118,9 @@ def without_words(ready: Ready) -> Flow[str | None]:
     """What to say of rows that have a text but no words, counted in the whole collection; None if there are none."""
     if ready.no_lexical:
         return None
-    lacking = Not(HasVector(SPARSE))
-    rows, more = yield from calls.scroll(ready.collection, lacking, limit=_COUNTED_ROWS, only=(TEXT_KEY,))
-    texts = [text for row in rows if isinstance(text := (row.payload or {}).get(TEXT_KEY), str)]
+    lacking, layout = Not(HasVector(str(ready.layout.sparse))), ready.layout
+    rows, more = yield from calls.scroll(ready.collection, lacking, limit=_COUNTED_ROWS, only=(layout.text_key,))
+    texts = [text for row in rows if (text := from_point(row, layout).text)]
     # Some have none to begin with: "to be or not to be".
     number = (yield from _encoded(lambda: sum(bool(ready.sparse.embed_query(text).indices) for text in texts))) or 0
     if number and more is not None:
@@ -126,16 +131,20 @@ def without_words(ready: Ready) -> Flow[str | None]:
 
 def _look(ready: Ready, part: Node | None, meaning: bool) -> Flow[tuple[Calibration, bool]]:
     """What is there, and whether all questions could be asked."""
+    layout = ready.layout
     rows, more = yield from calls.scroll(
-        ready.collection, part, limit=_SAMPLED_TEXTS, only=(TEXT_KEY,), vectors=(DENSE,) if meaning else ()
+        ready.collection,
+        part,
+        limit=_SAMPLED_TEXTS,
+        only=(layout.text_key,),
+        vectors=layout.dense_names if meaning else (),
     )
     total = len(rows) if more is None else (yield from calls.count(ready.collection, part))
-    stored = [(row.payload or {}).get(TEXT_KEY) for row in rows]
-    texts = [text for text in stored if isinstance(text, str) and text.strip()]
+    texts = [text for row in rows if (text := from_point(row, layout).text).strip()]
     language, unknown = _languages(texts, ready.dense.languages, ready.sparse.settings.get("language", "english"))
     if meaning and texts and unknown >= _MOST_TEXTS:
         ready.sampler.tell_language(ready, language)
-    vectors = [row.vector[DENSE] for row in rows if isinstance(row.vector, dict) and row.vector.get(DENSE) is not None]
+    vectors = [vector for row in rows if (vector := layout.dense_of(row)) is not None]
     probes, whole = (yield from _ask(ready, part, unrelated_questions(language), meaning)) if texts else ([], True)
     seen = calibrate(
         np.array([unit(vector) for vector in vectors]) if vectors else None,

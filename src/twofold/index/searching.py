@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from twofold.documents import point_id
 from twofold.encoders.rerankers import Reranker, resolve_reranker
 from twofold.engine import calls
-from twofold.engine.layout import ScoredPoint, Stored, from_point
+from twofold.engine.layout import Layout, ScoredPoint, Stored, from_point
 from twofold.engine.requests import EngineQuery, FusedQuery, VectorQuery
 from twofold.errors import EngineError, EngineUnavailable, InvalidQuery
 from twofold.filters import All, Either, TextContains
@@ -129,6 +128,8 @@ class Searcher:
             shown = [each for each in shown if _relevance(each, ranker, names) >= (floor or 0.0)]
         page = shown[query.offset : query.end]
         reasons.extend(self.ready.notes)
+        if "lexical" in names and (note := (yield from self.ready.sampler.wordless(self.ready))):
+            reasons.append(note)
         for reason in reasons:
             self._log_once(reason)
         matched = (yield from self._matched_words(text, query, page, mode)) if query.explain else None
@@ -201,7 +202,11 @@ class Searcher:
             for number, batch in enumerate(batches):
                 start = number * len(batch)
                 own = answers[start : start + len(batch)]
-                deeper, brought = (yield from self._fuse(plan, own, limit)) if plan.native is None else _read(plan, own)
+                deeper, brought = (
+                    (yield from self._fuse(plan, own, limit))
+                    if plan.native is None
+                    else _read(plan, own, self.ready.layout)
+                )
                 candidates += [each for each in deeper if each.row.point not in seen] if seen else deeper
                 seen = {each.row.point for each in candidates} if len(batches) > 1 else seen
             complete = len(candidates) < wanted or wanted >= everything or (len(candidates) > wanted and not plan.exact)
@@ -254,7 +259,9 @@ class Searcher:
         found = zip(plan.legs, answers, strict=True)
         legs = join_legs([Leg(leg.name, _by_score(points), leg.terms) for leg, points in found])
         if len(plan.legs) == 1:
-            return plan.ranker.rank(legs, {str(point.id): from_point(point) for point in answers[0]}), legs
+            return plan.ranker.rank(
+                legs, {str(point.id): from_point(point, self.ready.layout) for point in answers[0]}
+            ), legs
         fused = plan.ranker.fusion.fuse(legs)
         least = fused[min(limit, len(fused)) - 1].score if fused else 0.0
         count = sum(each.score >= least for each in fused)
@@ -264,7 +271,9 @@ class Searcher:
             points = yield from calls.retrieve(
                 self.ready.collection, [each.id for each in fused[start : start + block]]
             )
-            candidates += plan.ranker.rank(legs, {str(point.id): from_point(point) for point in points})
+            candidates += plan.ranker.rank(
+                legs, {str(point.id): from_point(point, self.ready.layout) for point in points}
+            )
         return candidates, legs
 
     # --- when no leg finds anything ------------------------------------------------------------
@@ -285,7 +294,7 @@ class Searcher:
         for wanted in (All(each_word), Either(each_word)):  # all the words, then any
             points, _ = yield from calls.scroll(self.ready.collection, All((wanted, *within)), limit=limit)
             for point in points:
-                rows.setdefault(str(point.id), from_point(point))
+                rows.setdefault(str(point.id), from_point(point, self.ready.layout))
         stored = list(rows.values())
         shares = [len(set(words(each.text)).intersection(asked)) / len(asked) for each in stored]
         settled = settle(zip(stored, shares, strict=True), lambda each: each.id)
@@ -343,10 +352,12 @@ def _depths(first: int, need: int) -> list[int]:
     return depths
 
 
-def _read(plan: _Plan, answers: Sequence[Sequence[ScoredPoint]]) -> tuple[list[Candidate], Sequence[Leg]]:
+def _read(
+    plan: _Plan, answers: Sequence[Sequence[ScoredPoint]], layout: Layout
+) -> tuple[list[Candidate], Sequence[Leg]]:
     """The engine's ranking, and what the legs brought if that was asked for."""
     points = answers[0]
-    fused = [from_point(point) for point in points]
+    fused = [from_point(point, layout) for point in points]
     settled = settle(zip(fused, [point.score for point in points], strict=True), lambda row: row.id)
     if plan.query.explain:
         found = zip(plan.legs, answers[1:], strict=True)
@@ -484,8 +495,10 @@ def choose(relevance: Numbers, units: Numbers, k: int, diversity: float) -> list
 
 def _units(ready: Ready, ids: Sequence[str]) -> Flow[Numbers]:
     """The dense vectors of documents, each of length 1; zeros for one without."""
-    points = [point_id(identity) for identity in ids]
-    known = {} if ready.no_dense or not points else (yield from calls.dense_vectors(ready.collection, points))
+    points = [ready.layout.point(identity) for identity in ids]
+    known = (
+        {} if ready.no_dense or not points else (yield from calls.dense_vectors(ready.collection, points, ready.layout))
+    )
     nothing = np.zeros(ready.dim)
     rows = [_unit(known[point]) if point in known else nothing for point in points]
     return np.array(rows, dtype=np.float64).reshape(len(points), ready.dim)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from twofold.documents import point_id
 from twofold.engine import calls
 from twofold.errors import CollectionMismatch, ConfigError, InvalidQuery
 from twofold.filters import HasPoint
@@ -65,7 +64,7 @@ def _try_reranker(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank
 
 def _unknown(searcher: Searcher, pairs: Sequence[Pair]) -> Flow[int]:
     """How many of the expected ids are not there. If all of them are not, nothing can be learned."""
-    expected = {point_id(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
+    expected = {searcher.ready.layout.point(identity): identity for pair in pairs for identity in sorted(pair.relevant)}
     there = yield from calls.count(searcher.ready.collection, HasPoint(tuple(expected)))
     if not there:
         raise InvalidQuery(
@@ -103,7 +102,7 @@ def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Ju
     found = []
     for pair, encoded, fusion in zip(pairs, legs_of, fitted, strict=True):
         legs = [Leg(leg.name, [(str(hit.id), hit.score) for hit in next(answers)], leg.terms) for leg in encoded]
-        relevant = frozenset(point_id(identity) for identity in pair.relevant)
+        relevant = frozenset(searcher.ready.layout.point(identity) for identity in pair.relevant)
         found.append(JudgedQuery(tuple(legs), relevant, fusion))
     return found
 
@@ -115,4 +114,4 @@ def _keep(searcher: Searcher, **changes: Any) -> Flow[None]:
         raise CollectionMismatch(ready.read_only or "the collection has no record to keep settings in: open it once")
     record = {name: value for name, value in {**ready.schema.record, **changes}.items() if value is not None}
     yield from keep_record(ready, record)
-    searcher.adopt(replace(ready, schema=replace(ready.schema, record=record)))
+    searcher.adopt(replace(ready, schema=ready.schema.with_record(record)))

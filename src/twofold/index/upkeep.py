@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twofold.flow import Closeable, Flow
-from twofold.index import tuning, writing
+from twofold.index import rewriting, tuning, writing
 from twofold.index.searching import Searcher
 from twofold.ranking.calibration import Calibration
 from twofold.ranking.tuning import PairLike, Tuning, as_pairs
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twofold.config import SearchConfig
     from twofold.embedded import OptimizeProgress
     from twofold.engine.connection import Connection
+    from twofold.index.rewriting import Rewritten
 
 T = TypeVar("T")
 
@@ -56,6 +57,115 @@ class Upkeep(Closeable):
     async def aoptimize(self, progress: Callable[[OptimizeProgress], None] | None = None) -> bool:
         """`optimize` without blocking the event loop; `progress` is called from a worker thread."""
         return await self.aperform(lambda s: writing.optimize(s.ready, progress))
+
+    # --- other vectors -------------------------------------------------------------------------
+
+    def adopt(
+        self, *, in_place: bool | None = None, dry_run: bool = False, progress: writing.ProgressLike = False
+    ) -> Rewritten:
+        """Make a collection hybrid that has no words yet, or lacks some, whatever wrote it; and vouch for the model.
+
+        Its rows get a sparse vector beside what they have, and whatever wrote them goes on reading them. Others may
+        search meanwhile. If it is interrupted, calling it again goes on; called later, it gives words to the rows
+        that came since.
+
+        Args:
+            in_place: True adds the vector to the collection as it stands, which takes a server from 1.18 on; False
+                writes a new one beside it (see `reembed`). Default: in place where the engine can.
+            dry_run: Change nothing, only say what would be done.
+            progress: True for a progress bar, or a function that gets (done, total).
+        """
+        with writing.watching("adding words", progress) as advance:
+            done = self.perform(lambda s: rewriting.adopt(s.ready, in_place=in_place, dry_run=dry_run, advance=advance))
+        if not dry_run:
+            self._reopen()
+        return done
+
+    async def aadopt(
+        self, *, in_place: bool | None = None, dry_run: bool = False, progress: writing.ProgressLike = False
+    ) -> Rewritten:
+        """`adopt` without blocking the event loop."""
+        with writing.watching("adding words", progress) as advance:
+            done = await self.aperform(
+                lambda s: rewriting.adopt(s.ready, in_place=in_place, dry_run=dry_run, advance=advance)
+            )
+        if not dry_run:
+            await self._areopen()
+        return done
+
+    def reembed(
+        self,
+        dense: Any = None,
+        *,
+        sparse: Any = None,
+        language: str | None = None,
+        dry_run: bool = False,
+        progress: writing.ProgressLike = False,
+    ) -> Rewritten:
+        """Make all vectors anew with another model, or with other settings of BM25.
+
+        They are written into a new collection beside this one, which then takes its place under the same name; this
+        index goes on with it. The old one is kept until `drop_replaced`. If it is interrupted, the same call goes on.
+
+        Args:
+            dense: The other model, as for `open`; None keeps the model and, if there is something else to do, its
+                vectors.
+            sparse: The other model for words, or other settings: a `BM25`.
+            language: The other language of the built-in BM25.
+            dry_run: Change nothing, only say what would be done.
+            progress: True for a progress bar, or a function that gets (done, total).
+        """
+        with writing.watching("embedding", progress) as advance:
+            done = self.perform(
+                lambda s: rewriting.reembed(s.ready, dense, sparse, language, dry_run=dry_run, advance=advance)
+            )
+        if not dry_run:
+            self._reopen(dense=dense, sparse=sparse, language=language)
+        return done
+
+    async def areembed(
+        self,
+        dense: Any = None,
+        *,
+        sparse: Any = None,
+        language: str | None = None,
+        dry_run: bool = False,
+        progress: writing.ProgressLike = False,
+    ) -> Rewritten:
+        """`reembed` without blocking the event loop."""
+        with writing.watching("embedding", progress) as advance:
+            done = await self.aperform(
+                lambda s: rewriting.reembed(s.ready, dense, sparse, language, dry_run=dry_run, advance=advance)
+            )
+        if not dry_run:
+            await self._areopen(dense=dense, sparse=sparse, language=language)
+        return done
+
+    def drop_replaced(self) -> str | None:
+        """Delete the collection that `reembed` or `adopt` replaced, and say its name; None if there is none.
+
+        From then on its name is another name of the new one.
+        """
+        return self.perform(lambda s: rewriting.drop_replaced(s.ready))
+
+    async def adrop_replaced(self) -> str | None:
+        """`drop_replaced` without blocking the event loop."""
+        return await self.aperform(lambda s: rewriting.drop_replaced(s.ready))
+
+    def drop_unfinished(self) -> str | None:
+        """Delete what a `reembed` or an `adopt` began and is not to finish, and say its name; None if there is none."""
+        return self.perform(lambda s: rewriting.drop_unfinished(s.ready))
+
+    async def adrop_unfinished(self) -> str | None:
+        """`drop_unfinished` without blocking the event loop."""
+        return await self.aperform(lambda s: rewriting.drop_unfinished(s.ready))
+
+    def _reopen(self, **asked: Any) -> None:
+        """The collection has other vectors now: look at it anew."""
+        raise NotImplementedError
+
+    async def _areopen(self, **asked: Any) -> None:
+        raise NotImplementedError
 
     # --- fitting it to the collection ----------------------------------------------------------
 

@@ -23,12 +23,11 @@ from twofold.documents import (
     check,
     pair_up,
     place_in,
-    point_id,
     titled,
 )
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, GIVEN_KEY, METADATA_KEY, Point, from_point, metadata_key, to_point
+from twofold.engine.layout import GIVEN_KEY, Point, Stored, from_point, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -38,7 +37,7 @@ from twofold.errors import (
     InvalidQuery,
     PartialAdd,
 )
-from twofold.filters import All, AnyOf, Either, Equals, HasPoint, Native, Node, Not, Present, matches_all
+from twofold.filters import All, AnyOf, Either, Equals, HasId, HasPoint, Native, Node, Not, Present, matches_all
 from twofold.flow import Flow, Renew, Work, exclusively
 from twofold.index.neighbours import Encoded, PartPlace, Positions, rewrite, rewritten
 from twofold.index.opening import Ready, check_unchanged
@@ -56,27 +55,33 @@ Advance: TypeAlias = Callable[[int], None]
 
 
 @contextmanager
+def watching(what: str, progress: ProgressLike) -> Iterator[Callable[[int, int | None], None]]:
+    """Gives what takes (done, total): nothing, the function that was asked for, or a bar."""
+    if progress is False:
+        yield lambda done, total: None
+    elif callable(progress):
+        yield progress
+    else:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        with Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
 def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
-    """Turn (done, total) into what was asked for: nothing, a function's calls, or a bar."""
+    """Turn how many more are done into what was asked for."""
     total = len(documents) if isinstance(documents, Sequence) else None
     done = 0
-    if progress is False:
-        yield lambda count: None
-    elif callable(progress):
+    with watching("adding", progress) as watch:
 
         def report(count: int) -> None:
             nonlocal done
             done += count
-            progress(done, total)
+            watch(done, total)
 
         yield report
-    else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("adding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns) as bar:
-            task = bar.add_task("adding", total=total)
-            yield lambda count: bar.advance(task, count)
 
 
 # --- Storing documents: check, encode, write, a batch at a time ---
@@ -181,7 +186,7 @@ def _encode(ready: Ready, records: Sequence[_NewRecord]) -> Flow[list[Encoded[Re
         says_something = bool(text.strip())
         meaning = next(dense, None) if vector is None and says_something else vector
         words = next(sparse, None) if says_something else None
-        place = _place(point_id(record.id), record.metadata)
+        place = _place(ready.layout.point(record.id), record.metadata)
         encoded.append(Encoded(record, place, meaning, words, words, given=vector is not None))
     return encoded
 
@@ -189,15 +194,14 @@ def _encode(ready: Ready, records: Sequence[_NewRecord]) -> Flow[list[Encoded[Re
 def _put(ready: Ready, encoded: Sequence[Encoded[Record]]) -> Flow[None]:
     if encoded:
         points = [
-            to_point(each.item, each.dense, each.sparse, given=each.given and each.place.in_something)
+            to_point(
+                each.item, each.dense, each.sparse, given=each.given and each.place.in_something, layout=ready.layout
+            )
             for each in encoded
         ]
         yield from check_unchanged(ready)
         yield from calls.upsert(ready.collection, points)
         ready.sampler.changed(len(encoded))
-
-
-_PLACE_KEYS = [metadata_key(name) for name in PLACE]
 
 
 def _place(point: str, metadata: Mapping[str, Any]) -> PartPlace:
@@ -206,23 +210,25 @@ def _place(point: str, metadata: Mapping[str, Any]) -> PartPlace:
 
 def _standing(ready: Ready, which: Sequence[str] | Node) -> Flow[list[PartPlace]]:
     """Where the parts among some points, or among those that match, stand."""
+    keys = [ready.layout.key(name) for name in PLACE]
     if isinstance(which, Sequence):
-        rows = yield from calls.retrieve(ready.collection, which, only=_PLACE_KEYS)
+        rows = yield from calls.retrieve(ready.collection, which, only=keys)
     else:
-        rows = yield from _every_row(ready, All((which, Present("part_of"))), only=_PLACE_KEYS)
-    places = (_place(row.point, row.metadata) for row in map(from_point, rows))
+        rows = yield from _every_row(ready, All((which, Present("part_of"))), only=keys)
+    stored = (from_point(row, ready.layout) for row in rows)
+    places = (_place(row.point, row.metadata) for row in stored)
     return [place for place in places if place.in_something]
 
 
 def _read_parts(ready: Ready, wanted: Positions, without: Collection[str]) -> Flow[list[Encoded[Record]]]:
     """The stored parts at some positions."""
     windows = [All((Equals("part_of", str(name)), AnyOf("position", tuple(wanted[name])))) for name in wanted]
-    rows = yield from _every_row(ready, Either(tuple(windows)), vectors=(DENSE,))
+    rows = yield from _every_row(ready, Either(tuple(windows)), vectors=ready.layout.dense_names)
     records: list[_NewRecord] = []
     for row in rows:
-        stored = from_point(row)
+        stored = from_point(row, ready.layout)
         if stored.point not in without:
-            given = row.vector.get(DENSE) if row.payload.get(GIVEN_KEY) else None
+            given = ready.layout.dense_of(row) if row.payload.get(GIVEN_KEY) else None
             vector = None if given is None else np.asarray(given, dtype=np.float32)
             records.append((Record(stored.id, stored.text, dict(stored.metadata), stored.title), vector))
     return (yield from _encode(ready, records))
@@ -241,6 +247,19 @@ def _every_row(
         rows += page
         if offset is None:
             return rows
+
+
+def encode_anew(ready: Ready, rows: Sequence[Stored]) -> Flow[dict[str, tuple[Vectors | None, Sparse | None]]]:
+    """The vectors of stored rows by their points, made now; parts take in something of their neighbours."""
+    records: list[_NewRecord] = [(Record(row.id, row.text, dict(row.metadata), row.title), None) for row in rows]
+    encoded = yield from _encode(ready, records)
+    made = {row.point: each for row, each in zip(rows, encoded, strict=True)}
+    parts = [each for each in encoded if each.place.in_something]
+    if parts:
+        points = {each.place.point for each in parts}
+        around = yield from rewritten(partial(_read_parts, ready), [each.place for each in parts], parts, points)
+        made.update({each.place.point: each for each in around if each.place.point in points})
+    return {point: (each.dense, each.sparse) for point, each in made.items()}
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
@@ -280,9 +299,9 @@ EVERYTHING = Not(HasPoint(()))
 def get(ready: Ready, ids: str | Sequence[str]) -> Flow[Document | list[Document | None] | None]:
     """Documents by id."""
     wanted = _id_list(ids)
-    points = [point_id(identity) for identity in wanted]
+    points = [ready.layout.point(identity) for identity in wanted]
     found = (yield from calls.retrieve(ready.collection, list(dict.fromkeys(points)))) if points else []
-    documents = {str(point.id): from_point(point).as_document() for point in found}
+    documents = {str(point.id): from_point(point, ready.layout).as_document() for point in found}
     result = [documents.get(point) for point in points]
     return result[0] if isinstance(ids, str) else result
 
@@ -298,14 +317,14 @@ def fetch(ready: Ready, where: FilterLike | None, limit: int | None, newest_firs
         wanted = (yield from calls.count(ready.collection, node)) if limit is None else limit
         if not wanted:
             return []
-        rows, _ = yield from calls.scroll(ready.collection, node, limit=wanted, order_by=metadata_key(newest_first))
-        return [from_point(row).as_document() for row in rows]
+        rows, _ = yield from calls.scroll(ready.collection, node, limit=wanted, order_by=ready.layout.key(newest_first))
+        return [from_point(row, ready.layout).as_document() for row in rows]
     found: list[Document] = []
     offset: Any = None
     while limit is None or len(found) < limit:
         size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(found))
         points, offset = yield from calls.scroll(ready.collection, node, limit=size, offset=offset)
-        found += [from_point(point).as_document() for point in points]
+        found += [from_point(point, ready.layout).as_document() for point in points]
         if offset is None:
             break
     return found
@@ -320,8 +339,10 @@ def count(ready: Ready, where: FilterLike | None) -> Flow[int]:
 
 def vectors(ready: Ready, ids: Sequence[str]) -> Flow[list[list[float] | None]]:
     """The dense vectors of documents, in the order of their ids."""
-    points = [point_id(identity) for identity in _id_list(ids)]
-    known = {} if ready.no_dense or not points else (yield from calls.dense_vectors(ready.collection, points))
+    points = [ready.layout.point(identity) for identity in _id_list(ids)]
+    known = (
+        {} if ready.no_dense or not points else (yield from calls.dense_vectors(ready.collection, points, ready.layout))
+    )
     return [[float(number) for number in known[point]] if point in known else None for point in points]
 
 
@@ -332,7 +353,7 @@ def values(ready: Ready, field: str, where: FilterLike | None) -> Flow[dict[Any,
     yield from ready.indexes.serve(node, create=False)
     limit = _FIRST_VALUES
     while True:
-        counts = yield from calls.facet(ready.collection, metadata_key(field), node, limit)
+        counts = yield from calls.facet(ready.collection, ready.layout.key(field), node, limit)
         if len(counts) < limit:
             return counts
         limit *= 8
@@ -349,7 +370,7 @@ def update_metadata(
     yield from ready.indexes.serve(which, create=False)
     if record.metadata:
         yield from check_unchanged(ready)
-        yield from calls.set_payload(ready.collection, METADATA_KEY, record.metadata, which)
+        yield from calls.set_payload(ready.collection, ready.layout.metadata, record.metadata, which)
 
 
 def delete(ready: Ready, which: Node) -> Flow[int]:
@@ -375,7 +396,7 @@ def selected(ids: str | Sequence[str] | None, where: FilterLike | None, verb: st
     if (ids is None) == (where is None):
         raise InvalidQuery(f"{verb} takes either ids or a filter")
     if ids is not None:
-        return HasPoint(tuple(point_id(identity) for identity in _id_list(ids)))
+        return HasId(tuple(_id_list(ids)))
     node = as_node(where)
     if isinstance(node, Native):
         native = node.filter
