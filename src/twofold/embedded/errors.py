@@ -97,3 +97,7 @@ class LocalStoreFound(StoreError):
             f"directory: `python -m twofold.embedded import {shlex.quote(path)} NEW_DIRECTORY`, or "
             "twofold.embedded.import_local_store(source, destination)."
         )
+
+
+class DiskFull(StoreError):
+    """There is no room on the disk for a write; it may be made once more when there is."""
