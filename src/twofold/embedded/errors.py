@@ -7,6 +7,7 @@
     StoreError (TwofoldError, RuntimeError)     the directory as a whole can't be used
     ├── StoreLocked                             another process has it open
     ├── StoreClosed                             used after close(), or in a forked child
+    ├── DiskFull                                no room for a write: nothing was lost, call again later
     ├── StoreFormatError                        written by a newer Twofold, or damaged settings
     └── LocalStoreFound                         written by qdrant-client's local mode: import it
     EngineFailure (TwofoldError, RuntimeError)  the Rust core panicked

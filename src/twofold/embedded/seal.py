@@ -68,10 +68,11 @@ class Seal:
         if not self.there:
             return
         damaged = [name for name, kept in self._files.items() if not _is_same(self._directory / name, kept)]
+        missing = [name for name in damaged if not (self._directory / name).exists()]
+        if missing:
+            raise self._broken(f"missing since it was closed: {_some(missing)}")
         if damaged:
-            more = f" and {len(damaged) - _NAMED_FILES} more" if len(damaged) > _NAMED_FILES else ""
-            what = ", ".join(damaged[:_NAMED_FILES])
-            raise self._broken(f"damaged, or changed by something else, since it was closed: {what}{more}")
+            raise self._broken(f"damaged, or changed by something else, since it was closed: {_some(damaged)}")
 
     @contextmanager
     def opening(self) -> Iterator[None]:
@@ -109,6 +110,11 @@ class Seal:
         if self._unsynced:
             sync_directory(self._directory)
             self._unsynced = False
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED_FILES} more" if len(names) > _NAMED_FILES else ""
+    return ", ".join(names[:_NAMED_FILES]) + more
 
 
 def _names(directory: Path, shard: str) -> Iterator[str]:
