@@ -424,7 +424,7 @@ class Collection:
                 call(shard.close)
             if self.settings.wal:  # otherwise it's one in memory
                 with disk_errors(self.directory):
-                    self._seal.write(points, self.settings.shard, self._operations > 0)
+                    self._seal.write(points, self.settings.shard)
 
     def await_rebuild(self, seconds: float) -> None:
         """Wait for a rebuild to end; it notices within a moment that the collection is closed."""

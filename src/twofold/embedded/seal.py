@@ -29,9 +29,11 @@ from .settings import SETTINGS_FILE
 _SEAL_FILE = "closed.json"
 _OPENING_FILE = "opening.json"
 _LENGTHS_FILE = "lengths.json"
-_BLOCK = 1 << 20
+_BLOCK, _SCANNED = 1 << 20, 1 << 16
 # Larger files are read only where their time or length isn't that of the close: opening must stay fast.
 _ALWAYS_READ = 1 << 20
+# Large, and never written again. The time of others says little: not every system changes it for a write through a map.
+_WRITTEN_ONCE = ("matrix.dat", "graph.bin", "links.bin", "links_compressed.bin", "inverted_index.dat", "quantized.data")
 _NAMED_FILES = 5
 _CHILD_SCRIPT = Path(__file__).with_name("__main__.py")
 _TRIAL_SECONDS, _TRIAL_BYTES_A_SECOND = 20.0, 10e6
@@ -97,12 +99,11 @@ class Seal:
     def _broken(self, what: str) -> StoreError:
         return StoreError(f"{what}. To go on with what is left, remove {self._path}: nothing else is lost by that")
 
-    def write(self, points: int, shard: str, written: bool) -> None:
+    def write(self, points: int, shard: str) -> None:
         """Cut the files of the closed shard, and say what is in them and in the settings."""
         _cut(self._directory, shard)
         names = [_LENGTHS_FILE, SETTINGS_FILE, *_names(self._directory, shard)]
-        before = {} if written else self._files
-        self._files = {name: _keep(self._directory / name, before.get(name)) for name in names}
+        self._files = {name: _keep(self._directory / name, self._files.get(name)) for name in names}
         write_json(self._path, {"points": points, "files": self._files})
 
     def stay_away(self) -> None:
@@ -136,7 +137,7 @@ def _is_same(path: Path, kept: _Kept) -> bool:
 
 def _keep(path: Path, before: _Kept | None) -> _Kept:
     stat = path.stat()
-    if before is not None and before[:2] == (stat.st_size, stat.st_mtime_ns):
+    if path.name in _WRITTEN_ONCE and before is not None and before[:2] == (stat.st_size, stat.st_mtime_ns):
         return before
     return _Kept(stat.st_size, stat.st_mtime_ns, _checksum(path, stat.st_size))
 
@@ -157,12 +158,24 @@ def _cut(directory: Path, shard: str) -> None:
     for path in mapped(directory / shard):
         with opened(path, os.O_RDONLY) as fd:
             size = os.fstat(fd).st_size
-            ends[path] = end_of_data(fd)
+            ends[path] = _end_of_content(fd)
         if ends[path] < size:
             lengths[path.relative_to(directory).as_posix()] = size
     write_json(directory / _LENGTHS_FILE, lengths)
     for path, end in ends.items():
         os.truncate(path, end)  # at its old length too: what was allocated behind it goes
+
+
+def _end_of_content(fd: int) -> int:
+    """Where only zeros follow: not all are holes, since some systems allocate what was merely read through a map."""
+    end, zeros = end_of_data(fd), bytes(_SCANNED)
+    while end > 0:
+        start = max(0, end - _SCANNED)
+        content = os.pread(fd, end - start, start)
+        if content != zeros[: len(content)]:
+            return start + len(content.rstrip(b"\0"))
+        end = start
+    return 0
 
 
 def restore_lengths(directory: Path) -> None:
