@@ -73,13 +73,17 @@ def _with_engine(command: str, path: str, engine: str, parent: int) -> int:
     import qdrant_edge as edge
 
     sys.path.remove(engine)
-    shard = edge.EdgeShard.load(path)
-    if command == "optimize":
-        shard.optimize()
-    else:
-        shard.count(edge.CountRequest(True))
-    shard.flush()
-    shard.close()
+    try:
+        shard = edge.EdgeShard.load(path)
+        if command == "optimize":
+            shard.optimize()
+        else:
+            shard.count(edge.CountRequest(True))
+        shard.flush()
+        shard.close()
+    except BaseException as error:  # the engine's panics are no Exceptions
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -20,7 +20,7 @@ import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
 from .lock import make_directory, remove_tree, sync_files
-from .room import Room, Size, check_free, disk_errors, full, gone
+from .room import Room, Size, check_free, disk_errors, full, gone, speaks_of_a_full_disk
 from .seal import Seal, restore_lengths, try_to_load
 from .settings import SETTINGS_FILE, Config, Settings, VectorSchema, new_shard_name, new_vector, to_edge_index
 
@@ -34,7 +34,6 @@ _SPARE_LOG_WAIT_SECONDS = 0.5
 _BYTES_OF_A_CHANGE = 1_024
 _BYTES_IN_AN_INDEX = 512
 _SAMPLED_VECTORS = 4
-_SIGNS_OF_A_FULL_DISK = ("No space left on device", "os error 28", "os error 112", "Disk quota exceeded")
 # Marks of a directory that may be removed at the next open. One with neither mark nor settings is left alone.
 DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
 
@@ -532,7 +531,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
         raise
     except Exception as error:
         text = str(error)
-        if any(sign in text for sign in _SIGNS_OF_A_FULL_DISK):
+        if speaks_of_a_full_disk(text):
             raise full() from error
         if "not initialized" in text:
             raise StoreClosed("The engine's shard is closed: open the store again.") from error

@@ -25,7 +25,7 @@ import qdrant_edge as edge
 
 from .collection import Collection, call, config_of, load_shard, settle
 from .errors import DiskFull, EmbeddedError, EngineFailure, StoreClosed, StoreError
-from .room import Room, check_free, disk_errors
+from .room import Room, check_free, disk_errors, full, speaks_of_a_full_disk
 from .seal import copy_file, engine_command
 from .settings import Settings, new_shard_name
 
@@ -66,6 +66,7 @@ def optimize(collection: Collection, progress: Progress | None = None) -> bool:
             covered, settings = _copy(collection, target)
             _index(collection, target, tell)
             tell("catching up")
+            check_free(target)
             shard = load_shard(target, config_of(target, settings))
             _take_over(collection, shard, target, points, covered)
         except BaseException:
@@ -104,6 +105,8 @@ def _index(collection: Collection, target: Path, tell: Callable[[Stage], None]) 
         if child.returncode != 0:
             check_free(target)  # a write that finds no room ends the process
             said = child.stderr.read().decode("utf-8", "replace")[-500:] if child.stderr else ""
+            if speaks_of_a_full_disk(said):
+                raise full(target)
             raise EngineFailure(f"Optimising {target.parent.name} failed ({child.returncode}): {said}")
 
 

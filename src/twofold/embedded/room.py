@@ -27,6 +27,7 @@ _LEAST_AHEAD = 64 << 10
 _BYTES_A_POINT = 256
 _BYTES_OF_POINTERS = 32  # of one point, in each file that grows; they are written at the next flush
 _KEEP_SIZE = 1  # of fallocate: what is allocated behind the end of a file waits there until the file grows
+_SAID_OF_A_FULL_DISK = ("No space left on device", "os error 28", "os error 112", "quota exceeded", "Not enough space")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNFINISHED = ".tmp"
 _NUMBERED = re.compile(r"(page|chunk)_(\d+)(\.dat|\.mmap)")
@@ -86,6 +87,11 @@ def full(path: Path | None = None) -> DiskFull:
         f"The disk{f' of {path}' if path else ''} is full, or nearly so (some {_SPARE_BYTES >> 20} MB must be left): "
         "make room and call again. What was written before is there, and nothing has to be opened again."
     )
+
+
+def speaks_of_a_full_disk(said: str) -> bool:
+    """Whether this is how the engine complains of a full disk."""
+    return any(sign in said for sign in _SAID_OF_A_FULL_DISK)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import qdrant_edge as edge
 
 from .errors import StoreError
 from .lock import sync_directory, write_json
-from .room import end_of_data, mapped, opened, remove_prepared
+from .room import check_free, end_of_data, mapped, opened, remove_prepared
 from .settings import SETTINGS_FILE
 
 _SEAL_FILE = "closed.json"
@@ -36,7 +36,7 @@ _ALWAYS_READ = 1 << 20
 _WRITTEN_ONCE = ("matrix.dat", "graph.bin", "links.bin", "links_compressed.bin", "inverted_index.dat", "quantized.data")
 _NAMED_FILES = 5
 _CHILD_SCRIPT = Path(__file__).with_name("__main__.py")
-_TRIAL_SECONDS, _TRIAL_BYTES_A_SECOND = 20.0, 10e6
+_TRIAL_SECONDS, _TRIAL_BYTES_A_SECOND = 60.0, 10e6
 
 
 class _Kept(NamedTuple):
@@ -229,6 +229,7 @@ def try_to_load(shard: Path) -> None:
     except subprocess.TimeoutExpired:
         raise StoreError(f"{shard} is damaged: the engine was still trying to load it after {seconds:.0f} s") from None
     if tried.returncode != 0:
+        check_free(shard)  # a write that finds no room ends the process
         said = tried.stderr.decode("utf-8", "replace").strip()[-300:] or f"it ended with {tried.returncode}"
         raise StoreError(f"{shard} is damaged: the engine couldn't load it ({said})")
 
