@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from twofold.config import CollectionSettings as CollectionSettings, SearchConfig as SearchConfig  # noqa: I001
     from twofold.documents import Document as Document
     from twofold.embedded import (
+        DiskFull as DiskFull,
         StoreError as StoreError,
         StoreLocked as StoreLocked,
         async_embedded_client as async_embedded_client,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "config": "CollectionSettings SearchConfig",
     "documents": "Document",
-    "embedded": "StoreError StoreLocked async_embedded_client embedded_client import_local_store",
+    "embedded": "DiskFull StoreError StoreLocked async_embedded_client embedded_client import_local_store",
     "encoders.bm25": "BM25",
     "engine.layout": "Layout",
     "errors": "CollectionMismatch CollectionNotFound ConfigError EncoderError EngineError EngineUnavailable "

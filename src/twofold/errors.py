@@ -12,6 +12,7 @@ TwofoldError
 ├── EngineError          Qdrant refused a request
 │   └── EngineUnavailable    Qdrant could not be reached
 ├── StoreError           a folder as a whole can't be used (in twofold.embedded)
+│   ├── DiskFull             there is no room for a write
 │   └── StoreLocked          another process has it open
 ├── MemoryNotFound       no memory of this user has that id
 ├── MemoryDamaged        something else changed what is stored of a memory

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 
-from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, lock, optimize, store
+from twofold.embedded import BadRequest, EmbeddedClient, embedded_client, lock, optimize, seal, store
 from twofold.embedded.collection import Collection, Gate, Pace
 
 from .conftest import eventually, fill, sample_points
@@ -126,7 +126,7 @@ def test_manual_means_manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_closing_does_not_wait_for_the_housekeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child would index for an hour: a close that waited for it would never end."""
     (endless := tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n")
-    monkeypatch.setattr(optimize, "_CHILD_SCRIPT", endless)
+    monkeypatch.setattr(seal, "_CHILD_SCRIPT", endless)
     indexing = threading.Event()
 
     def watched(collection: Collection) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from qdrant_client import models as m
 
 from twofold import EngineError, HybridIndex
-from twofold.embedded import EmbeddedClient, StoreClosed, StoreError, embedded_client, optimize, store
+from twofold.embedded import EmbeddedClient, StoreClosed, StoreError, embedded_client, seal, store
 from twofold.testing import HashEmbedding
 
 from .conftest import eventually, payload_of
@@ -175,7 +175,7 @@ def test_closing_waits_until_nobody_writes_to_the_folder(
     big: EmbeddedClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (endless := tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n")
-    monkeypatch.setattr(optimize, "_CHILD_SCRIPT", endless)
+    monkeypatch.setattr(seal, "_CHILD_SCRIPT", endless)
     indexing = threading.Event()
     thread = optimize_in_a_thread(big, lambda step: indexing.set() if step.stage == "indexing" else None)
     assert indexing.wait(60)

@@ -20,6 +20,7 @@ from .collection import Collection
 from .errors import (
     BadRequest,
     Conflict,
+    DiskFull,
     EmbeddedError,
     EngineFailure,
     LocalStoreFound,
@@ -55,6 +56,7 @@ __all__ = [
     "BadRequest",
     "Collection",
     "Conflict",
+    "DiskFull",
     "EmbeddedClient",
     "EmbeddedError",
     "EngineFailure",

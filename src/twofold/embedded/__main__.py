@@ -2,9 +2,10 @@
 
     python -m twofold.embedded import SOURCE DESTINATION     a store of qdrant-client's local mode, brought over
 
-`optimize` is the store's own: `optimize.py` runs this file as a script, to build the search index of one shard. It
-imports the engine alone, from where its parent has it, so it starts fast and works wherever that is installed: which
-is why nothing of Twofold is imported at the top.
+`optimize` and `try` are the store's own: it runs this file as a script, to build the search index of one shard
+(`optimize.py`), or to see whether the engine can load one (`seal.py`). That imports the engine alone, from where its
+parent has it, so it starts fast and works wherever that is installed: which is why nothing of Twofold is imported at
+the top.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
     importing = commands.add_parser("import", help="import a store written by qdrant-client's local mode")
     importing.add_argument("source")
     importing.add_argument("destination")
-    optimizing = commands.add_parser("optimize")
-    for name in ("shard", "engine", "parent"):
-        optimizing.add_argument(name)
+    for command in ("optimize", "try"):
+        for_the_store = commands.add_parser(command)
+        for name in ("shard", "engine", "parent"):
+            for_the_store.add_argument(name)
     given = parser.parse_args(arguments)
-    if given.command == "optimize":
-        return _optimize(given.shard, given.engine, int(given.parent))
-    return _import(given.source, given.destination)
+    if given.command == "import":
+        return _import(given.source, given.destination)
+    return _with_engine(given.command, given.shard, given.engine, int(given.parent))
 
 
 def _import(source: str, destination: str) -> int:
@@ -56,9 +58,10 @@ def _show(step: ImportProgress) -> None:
     print(f"\r{step.collection}: {step.done} of {step.total}", end=end, file=sys.stderr)
 
 
-def _optimize(path: str, engine: str, parent: int) -> int:
-    with suppress(OSError, AttributeError):
-        os.nice(10)  # queries of the parent come first
+def _with_engine(command: str, path: str, engine: str, parent: int) -> int:
+    if command == "optimize":
+        with suppress(OSError, AttributeError):
+            os.nice(10)  # queries of the parent come first
     if sys.platform == "linux":
         import ctypes
 
@@ -70,10 +73,17 @@ def _optimize(path: str, engine: str, parent: int) -> int:
     import qdrant_edge as edge
 
     sys.path.remove(engine)
-    shard = edge.EdgeShard.load(path)
-    shard.optimize()
-    shard.flush()
-    shard.close()
+    try:
+        shard = edge.EdgeShard.load(path)
+        if command == "optimize":
+            shard.optimize()
+        else:
+            shard.count(edge.CountRequest(True))
+        shard.flush()
+        shard.close()
+    except BaseException as error:  # the engine's panics are no Exceptions
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .lock import Seal, make_directory, remove_tree, sync_files
+from .lock import make_directory, remove_tree, sync_files
+from .room import Room, Size, check_free, disk_errors, full, gone, speaks_of_a_full_disk
+from .seal import Seal, restore_lengths, try_to_load
 from .settings import SETTINGS_FILE, Config, Settings, VectorSchema, new_shard_name, new_vector, to_edge_index
 
 T = TypeVar("T")
@@ -28,6 +30,10 @@ _IDS_PER_PAGE = 10_000
 _POINTS_PER_PAGE = 256
 _LOG_FILES = 2
 _SPARE_LOG_WAIT_SECONDS = 0.5
+# Guesses at what is about to be written, apart from the points themselves.
+_BYTES_OF_A_CHANGE = 1_024
+_BYTES_IN_AN_INDEX = 512
+_SAMPLED_VECTORS = 4
 # Marks of a directory that may be removed at the next open. One with neither mark nor settings is left alone.
 DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
 
@@ -96,7 +102,7 @@ class Collection:
     a time: the engine works on one call at a time anyway, and their order is what a rebuild replays.
     """
 
-    def __init__(self, directory: Path, settings: Settings, shard: edge.EdgeShard, sync: bool) -> None:
+    def __init__(self, directory: Path, settings: Settings, shard: edge.EdgeShard, sync: bool, seal: Seal) -> None:
         self.directory = directory
         self.settings = settings
         self.schema = settings.schema()
@@ -104,7 +110,7 @@ class Collection:
         self.gate = Gate()
         # Reentrant: who is told of the progress of an optimisation may close the store, which waits for its end.
         self.rebuilding = threading.RLock()
-        self.journal: list[edge.UpdateOperation] | None = None
+        self.journal: list[tuple[edge.UpdateOperation, Size]] | None = None
         self._shard: edge.EdgeShard | None = shard
         self._sync = sync
         # Never below 64, the batch size of both frameworks: such a batch is one piece, and so atomic.
@@ -117,38 +123,64 @@ class Collection:
         self.last_write = time.monotonic()
         self.considered: float | None = None  # the last write after which was decided whether to optimise
         self._operations = 0
-        self._seal = Seal(directory)
+        self._seal = seal
+        self._settle_in()
 
     @classmethod
     def create(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
         """The settings file is written last: a directory without it isn't a collection yet."""
         settings.check()
         config = settings.to_edge()
-        make_directory(directory)
-        (directory / UNFINISHED_FILE).touch()
-        shard = call(edge.EdgeShard.create, str(directory / settings.shard), config)
-        call(shard.flush)
-        settle(directory / settings.shard, settings)
-        settings.save(directory)
-        (directory / UNFINISHED_FILE).unlink()
-        return cls(directory, settings, shard, sync)
+        with disk_errors(directory):
+            make_directory(directory)
+            check_free(directory)
+            (directory / UNFINISHED_FILE).touch()
+            shard = call(edge.EdgeShard.create, str(directory / settings.shard), config)
+            call(shard.flush)
+            settle(directory / settings.shard, settings)
+            settings.save(directory)
+            (directory / UNFINISHED_FILE).unlink()
+        return cls(directory, settings, shard, sync, Seal(directory))
 
     @classmethod
     def open(cls, directory: Path, settings: Settings, sync: bool) -> Collection:
-        collection = cls(directory, settings, load_shard(directory / settings.shard), sync)
-        try:
-            collection._seal.check(collection._count())
-            present = collection.read("info").payload_schema
-            for name, schema in settings.indexes.items():
-                if name not in present:
-                    collection.apply(edge.UpdateOperation.create_field_index(name, to_edge_index(schema)))
-        except BaseException:
-            close_shard(collection._live())  # not as one that was closed in order
-            raise
+        seal = Seal(directory)
+        seal.check_files()
+        restore_lengths(directory)
+        with seal.opening():
+            if not seal.there:
+                try_to_load(directory / settings.shard)
+            collection = cls(directory, settings, load_shard(directory / settings.shard), sync, seal)
+            collection._begin()
         for leftover in directory.glob("shard-*"):
             if leftover.name != settings.shard:  # a rebuild that was killed before, or after, its swap
                 remove_tree(leftover)
         return collection
+
+    def _begin(self) -> None:
+        try:
+            self._seal.check_points(self._count())
+            present = self.read("info").payload_schema
+            for name, schema in self.settings.indexes.items():
+                if name not in present:
+                    self._restructure(edge.UpdateOperation.create_field_index(name, to_edge_index(schema)))
+        except BaseException:
+            close_shard(self._live())  # not as one that was closed in order
+            raise
+
+    def _settle_in(self) -> None:
+        """Take note of the shard's place, and see to its room."""
+        shard = self.directory / self.settings.shard
+        self._room = Room(shard)
+        with disk_errors(shard):
+            self._place = place_of(shard)
+
+    def _check_place(self) -> None:
+        """The engine goes on writing to files whose folder is gone, and says that all is well."""
+        shard = self.directory / self.settings.shard
+        with disk_errors(shard):
+            if place_of(shard) != self._place:
+                raise gone(shard)
 
     def _count(self) -> int:
         return int(call(self._live().count, edge.CountRequest(True)))
@@ -158,16 +190,29 @@ class Collection:
         with self.gate:
             return call(getattr(self._live(), method), *args)
 
-    def apply(self, operation: edge.UpdateOperation, points: int = 1, checked: VectorSchema | None = None) -> int:
-        """Write one operation, whose vectors fit the schema `checked`; acknowledged when this returns its number."""
+    def apply(
+        self,
+        operation: edge.UpdateOperation,
+        points: int = 1,
+        checked: VectorSchema | None = None,
+        size: Size | None = None,
+    ) -> int:
+        """Write one operation of about that size, whose vectors fit the schema `checked`.
+
+        It is acknowledged when this returns its number.
+        """
         with self.writing:
             if checked is not None and checked is not self.schema:
                 raise Conflict(f"The vectors of {self.settings.name} were changed meanwhile: call again.")
-            self._seal.remove()
+            self._live()
+            self._check_place()
+            size = size or Size(points, points * _BYTES_OF_A_CHANGE)
+            self._room.reserve(size, self.unflushed)
+            self._seal.stay_away()
             # Before the update: a rejected operation may have been applied in part, and a rebuilt shard
             # must end up the same.
             if self.journal is not None:
-                self.journal.append(operation)
+                self.journal.append((operation, size))
             began = time.perf_counter()
             self.read("update", operation)
             self._pace.learn(points, time.perf_counter() - began)
@@ -188,9 +233,18 @@ class Collection:
         start, last = 0, self._operations
         while start < len(items):
             piece = list(items[start : start + self._pace.size])
-            last = self.apply(make(piece), len(piece), checked)
+            last = self.apply(make(piece), len(piece), checked, _size_of(piece))
             start += len(piece)
         return last
+
+    def _restructure(self, operation: edge.UpdateOperation) -> int:
+        """Write an operation that gives the shard other files."""
+        with self.writing:
+            points = self._count()
+            number = self.apply(operation, size=Size(points, points * _BYTES_IN_AN_INDEX))
+            self._room.renew()
+            self._room.reserve(Size(), self.unflushed)
+        return number
 
     def flush(self) -> None:
         """Everything acknowledged so far is on disk when this returns, even if the power fails."""
@@ -240,7 +294,8 @@ class Collection:
     def change(self, settings: Settings) -> None:
         """Put new settings in force; on disk before anything relies on them. The caller holds `writing`."""
         self._live()
-        settings.save(self.directory)
+        with disk_errors(self.directory):
+            settings.save(self.directory)
         self.settings = settings
         schema = settings.schema()
         if schema != self.schema:
@@ -250,7 +305,7 @@ class Collection:
         """Index a payload field: `schema` is the name of a type, or the parameters of an index with their `type`."""
         operation = edge.UpdateOperation.create_field_index(field, to_edge_index(schema))
         with self.writing:
-            number = self.apply(operation)
+            number = self._restructure(operation)
             self.change(replace(self.settings, indexes={**self.settings.indexes, field: schema}))
         return number
 
@@ -271,7 +326,7 @@ class Collection:
             present = self.settings.sparse_vectors() if sparse else self.settings.dense_vectors()
             settings = self.settings.with_config(**{key: {**present, name: params}})
             settings.check()
-            number = self.apply(new_vector(name, params, sparse=sparse))
+            number = self._restructure(new_vector(name, params, sparse=sparse))
             self.change(settings)
         return number
 
@@ -338,6 +393,7 @@ class Collection:
             old, old_name = self._live(), self.settings.shard
             self.change(replace(settings, shard=name))
             self._shard, self.unflushed = shard, 0
+            self._settle_in()
             close_shard(old)
         remove_tree(self.directory / old_name)
 
@@ -355,15 +411,19 @@ class Collection:
 
     def close(self) -> None:
         with self.writing, self.gate.shut():
-            if self._shard is not None:
-                try:
-                    call(self._shard.flush)
-                    self.save_count()
-                    if self.settings.wal:  # otherwise it's one in memory
-                        self._seal.write(self._count())
-                finally:
-                    shard, self._shard = self._shard, None
-                    call(shard.close)
+            if self._shard is None:
+                return
+            try:
+                self._check_place()
+                call(self._shard.flush)
+                self.save_count()
+                points = self._count()
+            finally:
+                shard, self._shard = self._shard, None
+                call(shard.close)
+            if self.settings.wal:  # otherwise it's one in memory
+                with disk_errors(self.directory):
+                    self._seal.write(points, self.settings.shard)
 
     def await_rebuild(self, seconds: float) -> None:
         """Wait for a rebuild to end; it notices within a moment that the collection is closed."""
@@ -389,6 +449,22 @@ class Collection:
                 "this is a forked process. Open a client of your own with embedded_client(path)."
             )
         return self._shard
+
+
+def place_of(path: Path) -> tuple[int, int]:
+    """What tells a folder from another of the same name."""
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino
+
+
+def _size_of(piece: list[Any]) -> Size:
+    """About how large points are, or changes to the points with these ids."""
+    if not isinstance(piece[0], edge.Point):
+        return Size(len(piece), len(piece) * _BYTES_OF_A_CHANGE)
+    payloads = sum(len(str(point.payload)) for point in piece)
+    # Those of one collection are of a size, and reading them all would take a third of the time that writing does.
+    sampled = piece[:: max(1, len(piece) // _SAMPLED_VECTORS)]
+    return Size(len(piece), payloads, len(piece) * max(len(str(point.vector)) for point in sampled) // 2)
 
 
 def mark_deleted(directory: Path) -> None:
@@ -455,6 +531,8 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
         raise
     except Exception as error:
         text = str(error)
+        if speaks_of_a_full_disk(text):
+            raise full() from error
         if "not initialized" in text:
             raise StoreClosed("The engine's shard is closed: open the store again.") from error
         raise (NotFound if text.startswith("No point with id") else BadRequest)(text) from error

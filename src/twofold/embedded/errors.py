@@ -7,6 +7,7 @@
     StoreError (TwofoldError, RuntimeError)     the directory as a whole can't be used
     ├── StoreLocked                             another process has it open
     ├── StoreClosed                             used after close(), or in a forked child
+    ├── DiskFull                                no room for a write: nothing was lost, call again later
     ├── StoreFormatError                        written by a newer Twofold, or damaged settings
     └── LocalStoreFound                         written by qdrant-client's local mode: import it
     EngineFailure (TwofoldError, RuntimeError)  the Rust core panicked
@@ -97,3 +98,7 @@ class LocalStoreFound(StoreError):
             f"directory: `python -m twofold.embedded import {shlex.quote(path)} NEW_DIRECTORY`, or "
             "twofold.embedded.import_local_store(source, destination)."
         )
+
+
+class DiskFull(StoreError):
+    """There is no room on the disk for a write; it may be made once more when there is."""

@@ -1,12 +1,10 @@
-"""The files of a store: who may use them, how they are replaced, and whether any are missing.
+"""The files of a store: who may use them, and how they are replaced.
 
 1. One process per store: an operating-system lock on a file that also says who holds it. The engine refuses a second
    `load` of a live shard, but only after it has damaged the first one's next flush, so this lock is taken before the
    engine sees the directory. The system frees it when its holder dies, however it dies.
 2. Small JSON files that are either the old or the new version, never half of one, and on disk before anyone relies on
    them. Those that say what a store holds name their format, so that a newer one is refused instead of misread.
-3. A seal with the number of points of a closed collection: the engine makes up for files that are missing (an
-   incomplete copy or restore, a disk that was repaired) without a word and without the points in them.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ _POLL_SECONDS = 0.05
 _LOCKED_BYTE = 1 << 20
 # What the systems say of a lock that somebody has. Others mean that the file system has no locks.
 _HELD_ERRORS = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
-_SEAL_FILE = "closed.json"
 
 T = TypeVar("T")
 
@@ -160,37 +157,3 @@ def _sync(path: str | Path, flags: int) -> None:
 def remove_tree(path: Path) -> None:
     """Remove what can be removed: the rest (a file still open on Windows) goes at the next open."""
     shutil.rmtree(path, ignore_errors=True)
-
-
-class Seal:
-    """There from a close to the first write after it: a crash in between leaves none, and nothing to compare."""
-
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / _SEAL_FILE
-        self._set = self._path.exists()
-
-    def check(self, points: int) -> None:
-        """Raise if there should be another number of points."""
-        if not self._set:
-            return
-        try:
-            sealed = int(json.loads(self._path.read_text("utf-8"))["points"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self._path} can't be read ({error})") from error
-        if points != sealed:
-            raise StoreError(
-                f"{self._path.parent} has {points} of its {sealed} points, so files of it are missing or "
-                f"damaged. To go on with what is left, remove {_SEAL_FILE} there"
-            )
-
-    def write(self, points: int) -> None:
-        """The collection is closed with so many."""
-        write_json(self._path, {"points": points})
-        self._set = True
-
-    def remove(self) -> None:
-        """Something is about to be written."""
-        if self._set:
-            self._path.unlink(missing_ok=True)
-            sync_directory(self._path.parent)
-            self._set = False

@@ -11,7 +11,6 @@ removed.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -25,12 +24,12 @@ from typing import Literal
 import qdrant_edge as edge
 
 from .collection import Collection, call, config_of, load_shard, settle
-from .errors import EmbeddedError, EngineFailure, StoreClosed, StoreError
+from .errors import DiskFull, EmbeddedError, EngineFailure, StoreClosed, StoreError
+from .room import Room, check_free, disk_errors, full, speaks_of_a_full_disk
+from .seal import copy_file, engine_command
 from .settings import Settings, new_shard_name
 
 Stage = Literal["copying", "indexing", "catching up", "done"]
-# Run as a script, not as a module: the child imports the engine alone.
-_CHILD_SCRIPT = Path(__file__).with_name("__main__.py")
 _POLL_SECONDS = 0.2
 _CATCH_UP_ROUNDS = 5
 
@@ -67,6 +66,7 @@ def optimize(collection: Collection, progress: Progress | None = None) -> bool:
             covered, settings = _copy(collection, target)
             _index(collection, target, tell)
             tell("catching up")
+            check_free(target)
             shard = load_shard(target, config_of(target, settings))
             _take_over(collection, shard, target, points, covered)
         except BaseException:
@@ -83,15 +83,14 @@ def _copy(collection: Collection, target: Path) -> tuple[int, Settings]:
     with collection.writing:
         collection.flush()
         _require_space(source)
-        shutil.copytree(source, target)
+        with disk_errors(target):
+            shutil.copytree(source, target, copy_function=copy_file)
         collection.journal = []
         return collection.written_points, collection.settings
 
 
 def _index(collection: Collection, target: Path, tell: Callable[[Stage], None]) -> None:
-    engine = Path(edge.__file__).parents[1]
-    command = [sys.executable, "-I", *map(str, (_CHILD_SCRIPT, "optimize", target, engine, os.getpid()))]
-    nothing = subprocess.DEVNULL
+    command, nothing = engine_command("optimize", target), subprocess.DEVNULL
     with subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE) as child:
         try:
             while child.returncode is None:
@@ -104,17 +103,21 @@ def _index(collection: Collection, target: Path, tell: Callable[[Stage], None]) 
             child.kill()
             raise
         if child.returncode != 0:
+            check_free(target)  # a write that finds no room ends the process
             said = child.stderr.read().decode("utf-8", "replace")[-500:] if child.stderr else ""
+            if speaks_of_a_full_disk(said):
+                raise full(target)
             raise EngineFailure(f"Optimising {target.parent.name} failed ({child.returncode}): {said}")
 
 
 def _take_over(collection: Collection, shard: edge.EdgeShard, target: Path, points: int, covered: int) -> None:
+    room = Room(target)
     for _ in range(_CATCH_UP_ROUNDS):  # most of it while writers go on
-        if not _replay(collection, shard):
+        if not _replay(collection, shard, room):
             break
     settle(target, collection.settings)  # here too, since nobody waits for it yet
     with collection.writing:
-        _replay(collection, shard)
+        _replay(collection, shard, room)
         collection.journal = None
         call(shard.flush)
         since = collection.written_points - covered
@@ -123,10 +126,13 @@ def _take_over(collection: Collection, shard: edge.EdgeShard, target: Path, poin
         collection.written_points = since
 
 
-def _replay(collection: Collection, shard: edge.EdgeShard) -> int:
+def _replay(collection: Collection, shard: edge.EdgeShard, room: Room) -> int:
     with collection.writing:
         written, collection.journal = collection.journal or [], []
-    for operation in written:
+    unflushed = 0
+    for operation, size in written:
+        room.reserve(size, unflushed)
+        unflushed += size.points
         with suppress(EmbeddedError):  # the live shard rejected it too, with the same partial effect
             call(shard.update, operation)
     return len(written)
@@ -138,4 +144,4 @@ def _require_space(source: Path) -> None:
     needed = 2 * 512 * sum(getattr(stat, "st_blocks", stat.st_size // 512) for stat in stats)
     free = shutil.disk_usage(source).free
     if free < needed:
-        raise StoreError(f"Optimising needs {needed >> 20} MB of free disk for a copy, there are {free >> 20} MB.")
+        raise DiskFull(f"Optimising needs {needed >> 20} MB of free disk for a copy, there are {free >> 20} MB.")

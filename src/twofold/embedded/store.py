@@ -27,6 +27,7 @@ from .collection import DELETED_FILE, UNFINISHED_FILE, Collection, mark_deleted,
 from .errors import (
     BadRequest,
     Conflict,
+    DiskFull,
     EmbeddedError,
     EngineFailure,
     LocalStoreFound,
@@ -37,6 +38,7 @@ from .errors import (
 )
 from .lock import StoreLock, make_directory, read_versioned, remove_tree, write_versioned
 from .optimize import optimize
+from .room import check_free, disk_errors
 from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
@@ -134,6 +136,7 @@ class Store:
             if (self.path / _LOCAL_MODE_FILE).exists() and not (self.path / _STORE_FILE).exists():
                 raise LocalStoreFound(str(self.path))
             make_directory(self.path)
+            check_free(self.path)
             self._lock = StoreLock(self.path, options.lock_wait_seconds)
             if not (self.path / _STORE_FILE).exists():
                 self._set_aliases({})
@@ -163,6 +166,8 @@ class Store:
                 remove_collection(directory)  # killed while it was deleted, or made
             elif any(directory.glob("shard-*")):
                 raise StoreFormatError(f"{directory / SETTINGS_FILE} is missing")
+        except DiskFull:
+            raise  # nothing is wrong with the collection
         except (StoreError, EmbeddedError, EngineFailure) as error:
             _LOG.warning("the collection %s in %s can't be loaded: %s", name, directory, error)
             named[name] = directory, error
@@ -282,7 +287,8 @@ class Store:
             self._set_aliases(aliases)
 
     def _set_aliases(self, aliases: dict[str, str]) -> None:
-        write_versioned(self.path / _STORE_FILE, {"aliases": aliases})
+        with disk_errors(self.path):
+            write_versioned(self.path / _STORE_FILE, {"aliases": aliases})
         self._aliases = aliases
 
     def _check_open(self) -> None:
