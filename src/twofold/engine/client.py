@@ -21,7 +21,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
-from twofold.engine.layout import NewPoint, Schema, read_schema
+from twofold.engine.layout import NewPoint, Schema, index_kind, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import ConfigError, EngineError, EngineUnavailable, TwofoldError
 from twofold.flow import Call
@@ -127,7 +127,10 @@ def _create(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _schema(info: models.CollectionInfo) -> Schema:
     config = info.config.params.model_dump(mode="json", exclude_none=True)
-    indexed = {key: index.data_type.value for key, index in (info.payload_schema or {}).items()}
+    indexed = {
+        key: index_kind({**(index.params.model_dump() if index.params else {}), "type": index.data_type.value})
+        for key, index in (info.payload_schema or {}).items()
+    }
     settings = {**config, "metadata": info.config.metadata}
     return read_schema(settings, info.points_count or 0, indexed, info.status.value)
 
@@ -150,6 +153,7 @@ def _set_payload(key: str, payload: Mapping[str, Any], points: Sequence[str] | F
 
 VERBS: dict[str, Verb] = {
     "version": Verb("info", dict, lambda answer: answer.version),
+    "collections": Verb("get_collections", dict, lambda answer: sorted(each.name for each in answer.collections)),
     "exists": Verb("collection_exists", dict, bool),
     "create": Verb("create_collection", _create),
     "describe": Verb("get_collection", dict, _schema),

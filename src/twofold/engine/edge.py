@@ -23,12 +23,12 @@ from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
-from twofold.engine.layout import NewPoint, Schema, read_schema
+from twofold.engine.layout import NewPoint, Schema, index_kind, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
-_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True)
+_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, backs_up=True)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 
@@ -105,6 +105,12 @@ class EdgeEngine:
     def version(self) -> str:
         return version("qdrant-edge-py")
 
+    def collections(self) -> list[str]:
+        return self._store.names()
+
+    def backup(self, path: str) -> dict[str, int]:
+        return self._store.back_up(Path(path).expanduser())
+
     def exists(self, collection: str) -> bool:
         return self._store.has(collection)
 
@@ -116,7 +122,7 @@ class EdgeEngine:
         held = self._store.get(collection)
         info, indexes = held.read("info"), held.settings.indexes
         schemas = {key: indexes[key] for key in info.payload_schema if key in indexes}
-        indexed = {key: kind if isinstance(kind, str) else str(kind["type"]) for key, kind in schemas.items()}
+        indexed = {key: kind if isinstance(kind, str) else index_kind(kind) for key, kind in schemas.items()}
         return read_schema(held.settings.config, info.points_count or 0, indexed)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:

@@ -172,7 +172,7 @@ class Schema:
     """What Twofold noted when it created the collection; None if something else did."""
     points: int
     indexed: Mapping[str, str]
-    """Payload keys with an index, and its kind."""
+    """Payload keys with an index, and its kind: "tenant" for a keyword that tells users apart."""
     status: str = "green"
     """As a server has it: "green" is well, "yellow" and "grey" are not yet optimised, "red" failed."""
 
@@ -249,5 +249,15 @@ def initial_indexes(settings: CollectionSettings) -> dict[str, Any]:
     for field, kind in settings.payload_indexes.items():
         if kind not in _INDEX_KINDS:
             raise ConfigError(f"payload index {field!r}: {kind!r} is not one of {', '.join(_INDEX_KINDS)}")
-        indexes[metadata_key(field)] = _TENANT_INDEX if kind == "tenant" else kind
+        indexes[metadata_key(field)] = index_schema(metadata_key(field), kind)
     return indexes
+
+
+def index_kind(parameters: Mapping[str, Any]) -> str:
+    """The kind of an index with these parameters."""
+    return "tenant" if parameters.get("is_tenant") else str(parameters["type"])
+
+
+def index_schema(key: str, kind: str) -> Any:
+    """What the index of a payload key is made with: the name of its kind, or its parameters."""
+    return {"tenant": _TENANT_INDEX, "text": _TEXT_INDEX if key == TEXT_KEY else kind}.get(kind, kind)

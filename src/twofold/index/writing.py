@@ -56,7 +56,7 @@ Advance: TypeAlias = Callable[[int], None]
 
 
 @contextmanager
-def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
+def reporting(documents: object, progress: ProgressLike, what: str = "adding") -> Iterator[Advance]:
     """Turn (done, total) into what was asked for: nothing, a function's calls, or a bar."""
     total = len(documents) if isinstance(documents, Sequence) else None
     done = 0
@@ -73,9 +73,9 @@ def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("adding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns) as bar:
-            task = bar.add_task("adding", total=total)
+            task = bar.add_task(what, total=total)
             yield lambda count: bar.advance(task, count)
 
 

@@ -38,10 +38,11 @@ class Memory(Closeable):
     no operation reaches beyond that. Every method has an async twin with an `a` in front.
     """
 
-    def __init__(self, store: MemoryStore, scope: Scope) -> None:
+    def __init__(self, store: MemoryStore, scope: Scope, *, owner: bool = False) -> None:
         """Not for direct use: `open` and `aopen` build a memory."""
         self._store = store
         self._scope = scope
+        self._owner = owner
 
     def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the flow of an operation on this user's memories, blocking."""
@@ -100,7 +101,7 @@ class Memory(Closeable):
         if not index.awaited_only:
             with closed_on_error(index):
                 index.create_indexes(settings)
-        return cls(MemoryStore(index, config, kind), scope)._as_stored()
+        return cls(MemoryStore(index, config, kind), scope, owner=True)._as_stored()
 
     @classmethod
     async def aopen(
@@ -128,7 +129,7 @@ class Memory(Closeable):
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
-        return cls(MemoryStore(index, config, kind), scope)._as_stored()
+        return cls(MemoryStore(index, config, kind), scope, owner=True)._as_stored()
 
     def _as_stored(self) -> Memory:
         """As it was just opened: what this process knows of the user may be from before something else wrote."""
@@ -136,16 +137,17 @@ class Memory(Closeable):
         return self
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
-        """Another user's view of the same store. Closing one view closes the store for all."""
+        """Another user's view of the same store; it lists no `users`. Closing one view closes the store for all."""
         return Memory(self._store, Scope(user, agent, session))
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
-        return Memory(self._store.with_config(changed(self.config, changes)), self._scope)
+        return Memory(self._store.with_config(changed(self.config, changes)), self._scope, owner=self._owner)
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        return Memory(self._store.knowledge(collection, *settle("knowledge", config, None)), self._scope)
+        store = self._store.knowledge(collection, *settle("knowledge", config, None))
+        return Memory(store, self._scope, owner=self._owner)
 
     @property
     def index(self) -> HybridIndex:
@@ -519,6 +521,17 @@ class Memory(Closeable):
     async def astats(self, *, verify: bool = False) -> MemoryStats:
         """`stats` without blocking the event loop."""
         return await self._arun(listing.stats, verify)
+
+    def users(self) -> dict[str, int]:
+        """Everybody who has something in the store, with the number of their memories.
+
+        Only for whoever opened it: the view of a user that `for_user` gives knows of no others, and refuses.
+        """
+        return self.index.perform(lambda searcher: listing.users(searcher, owner=self._owner))
+
+    async def ausers(self) -> dict[str, int]:
+        """`users` without blocking the event loop."""
+        return await self.index.aperform(lambda searcher: listing.users(searcher, owner=self._owner))
 
     # --- daily log -----------------------------------------------------------------------------
 
