@@ -106,9 +106,9 @@ def test_memory_does_not_grow_with_the_collection() -> None:
         return size
 
     with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
-        index.add(list(documents(512)))
+        index.add(list(documents(256)))
         once = peak(index)
-        index.add(list(documents(2560)))
+        index.add(list(documents(1024)))
         assert peak(index) < 2 * once
 
 

@@ -168,10 +168,10 @@ class _Move:
         other = [str(row.id) for row in self._sample if known.get(str(row.id)) != as_line(row)]
         if here != there or other:
             raise TransferError(
-                f"collection {self._name!r} is not the same in both places: {self._there.location} has {there:,} "
-                f"documents and {self._here.location} {here:,}, and {len(other)} of {len(self._sample)} looked at differ. "
-                "If it was moved before and has changed since, there is nothing to do; to move it anew, delete it there "
-                "first"
+                f"collection {self._name!r} is not the same in both places: {there:,} documents on "
+                f"{self._there.location}, {here:,} on {self._here.location}, and {len(other)} of {len(self._sample)} "
+                "looked at differ. If it was moved before and has changed since, there is nothing to do; to move it "
+                "anew, delete it there first"
             )
 
     def _compare_answers(self) -> tuple[int, int]:
