@@ -35,7 +35,7 @@ DOCUMENTS = int(os.environ.get("TWOFOLD_TRANSFER_DOCUMENTS", "300"))
 MEMORIES = int(os.environ.get("TWOFOLD_TRANSFER_MEMORIES", "40"))
 USERS = min(20, MEMORIES // 10)
 QUESTIONS = 200 if DOCUMENTS > 1000 else 20
-FOLDER_OPTIONS = {"optimize": "manual"}
+FOLDER_OPTIONS: dict[str, Any] = {"optimize": "manual"}
 
 
 @pytest.fixture

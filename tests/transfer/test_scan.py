@@ -35,10 +35,10 @@ def test_everything_comes_once(open_index: Callable[..., Face]) -> None:
     by_id = {each.id: each for each in found}
     assert len(found) == len(by_id) == NUMBER
     for document in documents(NUMBER):
-        each = by_id[document.id]
+        each = by_id[str(document.id)]
         assert (each.text, each.title, each.metadata) == (document.text, document.title, document.metadata)
         assert (each.part_of, each.position) == (document.part_of, document.position)
-        assert each.dense is each.sparse is each.problem is None
+        assert (each.dense, each.sparse, each.problem) == (None, None, None)
 
 
 def test_a_filter_and_vectors(open_index: Callable[..., Face]) -> None:

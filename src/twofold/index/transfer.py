@@ -74,6 +74,7 @@ NOT_COPIED = ("id", "moving")
 class ScannedDocument(Document):
     """A document as it is stored."""
 
+    id: str = ""
     dense: Sequence[float] | None = field(default=None, repr=False)
     """Its vector for meaning, where vectors were asked for and it has one."""
     sparse: Sparse | None = field(default=None, repr=False)
