@@ -21,7 +21,7 @@ from twofold.engine.requests import VectorQuery
 from twofold.errors import TransferError
 from twofold.filters import HasPoint
 from twofold.flow import run
-from twofold.index.transfer import BATCH_SIZE, Header, as_line, connected, make_like, new_point, require
+from twofold.index.transfer import BATCH_SIZE, Header, as_line, connected, make_like, new_point, plain_id, require
 
 _SAMPLED_ROWS = 20
 _COMPARED_HITS = 10
@@ -100,18 +100,21 @@ class _Move:
         return Moved(self._name, total, header.memories, sent, questions, alike)
 
     def _begin(self, header: Header, record: Mapping[str, Any]) -> bool:
-        """Make the copy, or find the one that was begun; whether it has arrived already."""
+        """Make the copy, or find the one that was begun; whether all has arrived already."""
         moving = {**record, _MOVING: True}
-        present = run(make_like(self._name, header, moving, self._there.capabilities), self._there)
-        found = present.record or {}
-        if found.get("id") == record["id"]:
-            return _MOVING not in found
-        if present.points or any(found.get(leg) != record[leg] for leg in ("dense", "sparse")):
-            raise TransferError(
-                f"{self._there.location} has a collection {self._name!r} of its own ({present.points:,} documents): "
-                "delete that one, or export this one and import it under another name"
-            )
-        self._keep(self._there, moving)
+        if run(calls.exists(self._name), self._there):
+            present = run(calls.describe(self._name), self._there)
+            found = present.record or {}
+            ours = found.get("id") == record["id"]
+            if ours and _MOVING not in found:
+                return True
+            if not ours and (present.points or any(found.get(leg) != record[leg] for leg in ("dense", "sparse"))):
+                raise TransferError(
+                    f"{self._there.location} has a collection {self._name!r} of its own, with {present.points:,} "
+                    "documents: delete that one, or export this one and import it under another name"
+                )
+            self._keep(self._there, moving)
+        run(make_like(self._name, header, moving, self._there.capabilities), self._there)
         return False
 
     def _keep(self, engine: Connection, record: Mapping[str, Any]) -> None:
@@ -129,7 +132,7 @@ class _Move:
             lacking = rows
             if present:
                 known = self._there_by_id(rows)
-                lacking = [row for row in rows if known.get(str(row.id)) != as_line(row)]
+                lacking = [row for row in rows if known.get(plain_id(row)) != as_line(row)]
                 present = bool(known)  # ids come in their order: behind the last that is there, none is
             if sending and lacking:
                 run(calls.upsert(self._name, [new_point(row) for row in lacking]), self._there)
@@ -143,10 +146,10 @@ class _Move:
             self._remove_others()
         return sent
 
-    def _there_by_id(self, rows: Sequence[Point]) -> dict[str, str]:
-        ids = [str(row.id) for row in rows]
+    def _there_by_id(self, rows: Sequence[Point]) -> dict[Any, str]:
+        ids = [plain_id(row) for row in rows]
         found = run(calls.retrieve(self._name, ids, vectors=self._names), self._there)
-        return {str(row.id): as_line(row) for row in found}
+        return {plain_id(row): as_line(row) for row in found}
 
     def _remove_others(self) -> None:
         """What was deleted here after an earlier run had sent it."""
@@ -154,8 +157,8 @@ class _Move:
         while run(calls.count(self._name, None), self._there) > run(calls.count(self._name, None), self._here):
             page = calls.scroll(self._name, None, limit=BATCH_SIZE, offset=offset, only=())
             rows, offset = run(page, self._there)
-            ids = [str(row.id) for row in rows]
-            known = {str(row.id) for row in run(calls.retrieve(self._name, ids, only=()), self._here)}
+            ids = [plain_id(row) for row in rows]
+            known = {plain_id(row) for row in run(calls.retrieve(self._name, ids, only=()), self._here)}
             if gone := tuple(identity for identity in ids if identity not in known):
                 run(calls.delete(self._name, HasPoint(gone)), self._there)
             if offset is None:
@@ -165,7 +168,7 @@ class _Move:
         """The same number, and a sample that is the same number by number."""
         here, there = (run(calls.count(self._name, None), engine) for engine in (self._here, self._there))
         known = self._there_by_id(self._sample)
-        other = [str(row.id) for row in self._sample if known.get(str(row.id)) != as_line(row)]
+        other = [str(row.id) for row in self._sample if known.get(plain_id(row)) != as_line(row)]
         if here != there or other:
             raise TransferError(
                 f"collection {self._name!r} is not the same in both places: {there:,} documents on "

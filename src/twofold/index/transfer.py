@@ -130,10 +130,11 @@ def new_point(row: Point) -> NewPoint:
         else np.asarray(vector, dtype=np.float32)
         for name, vector in _vectors(row).items()
     }
-    return NewPoint(_plain_id(row), vectors, row.payload or {})
+    return NewPoint(plain_id(row), vectors, row.payload or {})
 
 
-def _plain_id(row: Point) -> Any:
+def plain_id(row: Point) -> Any:
+    """The id of a row as every engine takes it: some of a collection that was adopted are numbers."""
     identity = row.id
     return identity if type(identity) is int else str(identity)
 
@@ -205,7 +206,7 @@ def as_line(row: Point) -> str:
         indices, values = [index for index, _ in pairs], [value for _, value in pairs]
         written.append(f'"{SPARSE}": {{"indices": {indices}, "values": {_numbers(values)}}}')
     payload = json.dumps(row.payload or {}, ensure_ascii=False, sort_keys=True)
-    identity = json.dumps(_plain_id(row))
+    identity = json.dumps(plain_id(row))
     return f'{{"id": {identity}, "payload": {payload}, "vectors": {{{", ".join(written)}}}}}\n'
 
 
@@ -273,6 +274,12 @@ def _finite(values: list[Any], name: str) -> list[float]:
 
 
 # --- Export ---
+
+
+def export_from(ready: Ready, path: str | Path, where: FilterLike | None, advance: Advance) -> Flow[int]:
+    """`export` of an open collection."""
+    yield from ready.indexes.serve(as_node(where), create=False)
+    return (yield from export(ready.collection, path, where, advance))
 
 
 def export(collection: str, path: str | Path, where: FilterLike | None, advance: Advance) -> Flow[int]:
@@ -428,11 +435,12 @@ def import_rows(collection: str, file: ExportFile, advance: Advance, ready: Read
 
 def _store(collection: str, rows: Sequence[NewPoint], ready: Ready | None) -> Flow[None]:
     """Of several with one id the last counts."""
-    if rows and ready is not None:
+    if ready is not None:
         yield from check_unchanged(ready)
-        ready.sampler.imported(len(rows))
     if rows:
         yield from calls.upsert(collection, list({row.id: row for row in rows}.values()))
+    if ready is not None:
+        ready.sampler.imported(len(rows))
 
 
 def _is_memory(row: NewPoint) -> bool:
@@ -481,8 +489,8 @@ def backup(engine: Capabilities, path: str | Path) -> Flow[dict[str, int]]:
     """Copy a folder with all its collections."""
     if not engine.backs_up:
         raise ConfigError(
-            "only a folder is backed up by copying it: a server makes snapshots of its own, and export_to() writes a "
-            "collection of any engine into a file"
+            "only an index that was opened by the path of its folder is backed up by copying: a server makes snapshots of "
+            "its own, and export_to() writes a collection of any engine into a file"
         )
     return (yield from calls.backup(str(path)))
 
@@ -492,8 +500,6 @@ def backup(engine: Capabilities, path: str | Path) -> Flow[dict[str, int]]:
 
 def make_like(collection: str, header: Header, record: Mapping[str, Any], engine: Capabilities) -> Flow[Schema]:
     """A collection with the models and indexes of another, unless it is there: then it gets the indexes it lacks."""
-    if engine.versioned:
-        yield from check_version()
     if not (yield from calls.exists(collection)):
         settings = creation(CollectionSettings(), dim=record["dense"]["dim"], idf=header.idf, record=record)
         yield from calls.create(collection, settings)
@@ -508,6 +514,8 @@ def connected(location: str | Path, *, create: bool, api_key: str | None = None)
     """A place, without any model."""
     options: dict[str, Any] = {} if "://" in str(location) else {"optimize": "manual"}
     with closing(connect(location, create=create, api_key=api_key, timeout=_TIMEOUT_SECONDS, **options)) as engine:
+        if engine.capabilities.versioned:
+            run(check_version(), engine)
         yield engine
 
 

@@ -106,14 +106,14 @@ class Upkeep(Closeable):
             progress: True for a progress bar, or a function that gets (done, None).
         """
         with writing.reporting(None, progress, "exporting") as advance:
-            return self.perform(lambda s: transfer.export(s.ready.collection, path, filter, advance))
+            return self.perform(lambda s: transfer.export_from(s.ready, path, filter, advance))
 
     async def aexport_to(
         self, path: str | Path, *, filter: FilterLike | None = None, progress: writing.ProgressLike = False
     ) -> int:
         """`export_to` without blocking the event loop."""
         with writing.reporting(None, progress, "exporting") as advance:
-            return await self.aperform(lambda s: transfer.export(s.ready.collection, path, filter, advance))
+            return await self.aperform(lambda s: transfer.export_from(s.ready, path, filter, advance))
 
     def import_from(
         self, path: str | Path, *, reembed: bool = False, progress: writing.ProgressLike = False

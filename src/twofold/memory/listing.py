@@ -19,7 +19,7 @@ from twofold.encoders.base import Sparse
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key
 from twofold.engine.requests import FusedQuery, NewestFirst, VectorQuery
-from twofold.errors import ConfigError, FilterError, InvalidQuery
+from twofold.errors import FilterError, InvalidQuery
 from twofold.filters import (
     All,
     AnyOf,
@@ -35,8 +35,6 @@ from twofold.filters import (
 )
 from twofold.flow import Flow, Work
 from twofold.index.queries import check_text
-from twofold.index.searching import Searcher
-from twofold.index.writing import values
 from twofold.memory.items import (
     EVERYTHING,
     MEMORIES,
@@ -245,20 +243,6 @@ def _words_of(view: View, text: str) -> Flow[Sparse | None]:
     except Exception as error:  # whatever a model raises, lines can be found without it
         logger.warning("the log was searched for plain words: %s: %s", type(error).__name__, error)
     return None
-
-
-# --- `users`: for the owner of the store ---
-
-
-def users(searcher: Searcher, *, owner: bool) -> Flow[dict[str, int]]:
-    """Who has rows on any shelf, and how many memories."""
-    if not owner:
-        raise ConfigError("a view that for_user() gave lists no users: ask the memory that was opened")
-    numbers: dict[str, int] = {}
-    for label, number in (yield from values(searcher.ready, "shelf", None)).items():
-        shelf, _, user = str(label).partition(":")
-        numbers[user] = numbers.get(user, 0) + (number if shelf == "memory" else 0)
-    return dict(sorted(numbers.items()))
 
 
 # --- `forget`: by id, by filter, by source, or everything of a scope ---

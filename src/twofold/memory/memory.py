@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from twofold.config import CollectionSettings
+from twofold.errors import ConfigError
 from twofold.flow import Closeable, Flow, closed_on_error
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
 from twofold.memory import learning, listing, recall, writing
 from twofold.memory.config import MemoryConfig, changed, settle
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, Scope, given_to
+from twofold.memory.items import (
+    MemoryItem,
+    MemoryPage,
+    MemoryResult,
+    MemoryStats,
+    Remembered,
+    Scope,
+    given_to,
+    users_in,
+)
 from twofold.memory.recall import Recall
 from twofold.memory.state import Learned, MemoryStore, View
 from twofold.memory.writing import Turn
@@ -527,11 +537,17 @@ class Memory(Closeable):
 
         Only for whoever opened it: the view of a user that `for_user` gives knows of no others, and refuses.
         """
-        return self.index.perform(lambda searcher: listing.users(searcher, owner=self._owner))
+        return users_in(self._owned().values("shelf"))
 
     async def ausers(self) -> dict[str, int]:
         """`users` without blocking the event loop."""
-        return await self.index.aperform(lambda searcher: listing.users(searcher, owner=self._owner))
+        return users_in(await self._owned().avalues("shelf"))
+
+    def _owned(self) -> HybridIndex:
+        """The index underneath, for what only the owner of the store may ask."""
+        if not self._owner:
+            raise ConfigError("a view that for_user() gave lists no users: ask the memory that was opened")
+        return self.index
 
     # --- daily log -----------------------------------------------------------------------------
 
