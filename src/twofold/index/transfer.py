@@ -489,8 +489,8 @@ def backup(engine: Capabilities, path: str | Path) -> Flow[dict[str, int]]:
     """Copy a folder with all its collections."""
     if not engine.backs_up:
         raise ConfigError(
-            "only an index that was opened by the path of its folder is backed up by copying: a server makes snapshots of "
-            "its own, and export_to() writes a collection of any engine into a file"
+            "only an index that was opened by the path of its folder is backed up by copying: a server makes snapshots "
+            "of its own, and export_to() writes a collection of any engine into a file"
         )
     return (yield from calls.backup(str(path)))
 
