@@ -69,14 +69,32 @@ def fill(memory: Memory, users: int, each: int) -> None:
     memory.flush()
 
 
-def answers(result: SearchResult) -> list[tuple[str, float, float]]:
-    return [(hit.id, round(hit.score, 4), round(hit.relevance, 4)) for hit in result]
+class Answers:
+    """What a search found. Engines add up a score in any order, so the last digits differ, and equal hits may swap."""
+
+    def __init__(self, result: SearchResult) -> None:
+        self.hits = [(hit.id, hit.score, hit.relevance) for hit in result]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answers) or len(self.hits) != len(other.hits):
+            return False
+        last = self.hits[-1][1] if self.hits else 0.0
+        sure = [{identity for identity, score, _ in each.hits if score > last + 1e-4} for each in (self, other)]
+        pairs = zip(self.hits, other.hits, strict=True)
+        return sure[0] == sure[1] and all(
+            abs(one - two) < 1e-4 for mine, theirs in pairs for one, two in zip(mine[1:], theirs[1:], strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.hits)
 
 
 def told_by_index(index: HybridIndex, number: int) -> list[Any]:
     """What searches find, and every document with its vectors."""
-    found = [answers(index.search(query)) for query in questions(number)]
-    found += [answers(index.search(query, fusion="rrf", filter={"tags": "t1"})) for query in questions(number // 4)]
+    found = [Answers(index.search(query)) for query in questions(number)]
+    found += [Answers(index.search(query, fusion="rrf", filter={"tags": "t1"})) for query in questions(number // 4)]
     return [*found, stored(index)]
 
 
@@ -101,7 +119,7 @@ def told_by_memory(memory: Memory, number: int) -> dict[str, Any]:
             own.logs(limit=10_000).items,
             own.stats(verify=True),
             sorted((pair.query, sorted(pair.relevant)) for pair in own.judged()),
-            [(answers(one), one.alpha, one.alpha_reason) for one in (
+            [(Answers(one), one.alpha, one.alpha_reason) for one in (
                 own.recall(query, touch=False) for query in questions(max(1, number // len(memory.users())))
             )],
             [item.text for item in memory.for_user(user, agent="coder", session="s1").list().items],
