@@ -17,8 +17,12 @@ from twofold.testing import HashEmbedding
 from twofold.tools import Tool
 
 CLASSES: tuple[type, ...] = (HybridIndex, Memory, Tool)
-WITHOUT_TWIN: dict[type, set[str]] = {HybridIndex: {"beside"}, Memory: {"for_user", "knowledge", "with_settings"}}
-"""Views of what is open. `beside` and `knowledge` open a second collection, with an async client at the first await."""
+WITHOUT_TWIN: dict[type, set[str]] = {
+    HybridIndex: {"beside", "ascan"},
+    Memory: {"for_user", "knowledge", "with_settings"},
+}
+"""Views of what is open. `beside` and `knowledge` open a second collection, with an async client at the first await.
+And `ascan`, which is no coroutine itself: it is walked through."""
 
 
 def methods(owner: type) -> dict[str, Callable[..., Any]]:
@@ -66,6 +70,13 @@ def test_whatever_waits_has_an_async_twin(owner: type) -> None:
     known = methods(owner)
     blocking = {name for name, function in known.items() if not inspect.iscoroutinefunction(function)}
     assert {name for name in blocking if f"a{name}" not in known} == WITHOUT_TWIN[owner]
+
+
+def test_both_scans_take_the_same() -> None:
+    known = methods(HybridIndex)
+    one, other = (inspect.signature(known[name]) for name in ("scan", "ascan"))
+    assert one.parameters == other.parameters
+    assert other.return_annotation == f"Async{one.return_annotation}"
 
 
 def first_library_frame(error: BaseException) -> str:

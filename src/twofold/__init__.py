@@ -37,9 +37,11 @@ if TYPE_CHECKING:
         MemoryNotFound as MemoryNotFound,
         ModelUnavailable as ModelUnavailable,
         PartialAdd as PartialAdd,
+        TransferError as TransferError,
         TwofoldError as TwofoldError,
     )
     from twofold.index import HybridIndex as HybridIndex
+    from twofold.index.transfer import Imported as Imported, ScannedDocument as ScannedDocument
     from twofold.memory import (
         Learned as Learned,
         Memory as Memory,
@@ -73,8 +75,9 @@ _HOMES = {
     "engine.layout": "Layout",
     "errors": "CollectionMismatch CollectionNotFound ConfigError EncoderError EngineError EngineUnavailable "
     "FilterError IndexClosed InvalidDocument InvalidQuery MemoryDamaged MemoryNotFound ModelUnavailable PartialAdd "
-    "TwofoldError",
+    "TransferError TwofoldError",
     "index": "HybridIndex",
+    "index.transfer": "Imported ScannedDocument",
     "memory": "Learned Memory MemoryConfig MemoryHit MemoryItem MemoryPage MemoryResult MemoryStats Remembered Similar "
     "Turn as_data",
     "ranking.fusion": "Fusion",

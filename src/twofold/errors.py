@@ -16,6 +16,7 @@ TwofoldError
 │   └── StoreLocked          another process has it open
 ├── MemoryNotFound       no memory of this user has that id
 ├── MemoryDamaged        something else changed what is stored of a memory
+├── TransferError        a file that can't be exported or imported, or a move that did not come out right
 ├── PartialAdd           some batches of an `add` are stored, one failed
 ├── EvaluationError      questions, retrievers or runs that can't be evaluated (in twofold.eval)
 └── IndexClosed          used after `close()`
@@ -126,6 +127,10 @@ class PartialAdd(TwofoldError):
     def __init__(self, message: str, *, written: Sequence[str]) -> None:
         super().__init__(message)
         self.written = list(written)
+
+
+class TransferError(TwofoldError):
+    """A file can't be written or is no export, or what was moved isn't what was there."""
 
 
 class IndexClosed(TwofoldError):

@@ -119,6 +119,12 @@ class Faults:
         for fault in faults:
             fault.released.set()
 
+    @property
+    def used_up(self) -> bool:
+        """All that were to happen so many times have."""
+        with self._lock:
+            return all(each.times == 0 for each in self._set if each.times is not None)
+
     def draw(self, method: str, path: str, body: bytes) -> Drawn:
         """What happens to this request."""
         with self._lock:

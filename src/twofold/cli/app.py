@@ -19,6 +19,7 @@ from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.rewrite import adopt, reembed
 from twofold.cli.sources import add
 from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, command_line, with_options
+from twofold.cli.transfer import backup, export, import_, move
 from twofold.errors import ConfigError, FilterError
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def _readable(value: object) -> str:
 
 app.command("eval")(evaluate)
 app.command()(sweep)
+for _name, _command in (("export", export), ("import", import_), ("backup", backup), ("move", move)):
+    app.command(_name)(_command)
 
 
 class Transport(str, Enum):

@@ -36,7 +36,7 @@ from .errors import (
     StoreError,
     StoreFormatError,
 )
-from .lock import StoreLock, make_directory, read_versioned, remove_tree, write_versioned
+from .lock import StoreLock, make_directory, read_versioned, remove_tree, sync_directory, write_versioned
 from .optimize import optimize
 from .room import check_free, disk_errors
 from .settings import SETTINGS_FILE, Settings, load_settings
@@ -272,6 +272,39 @@ class Store:
             else:
                 self._collections.pop(name).destroy()
             return True
+
+    def back_up(self, target: Path) -> dict[str, int]:
+        """Copy every collection into a new folder that opens as a store; how many points each has there.
+
+        It appears under its name when it is complete, and what was acknowledged before this began is in it.
+        """
+        if self.in_memory:
+            raise BadRequest("A store in memory has no folder to copy: export its collections.")
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise Conflict(f"{target} is there already: back up into a new folder, or remove that one first.")
+        if self.path in target.resolve().parents:
+            raise BadRequest(f"{target} lies in the store itself: back up into another place.")
+        unfinished = target.with_name(f"{target.name}.unfinished")
+        with self._changing:
+            self._check_open()
+            for name in self._damaged:
+                self._refuse_damaged(name)
+            for directory, error in self._damaged_slugs.values():
+                raise StoreFormatError(f"{directory} can't be read, so it can't be copied: {error}") from error
+            try:
+                remove_tree(unfinished)  # of one that was killed
+                make_directory(unfinished)
+                write_versioned(unfinished / _STORE_FILE, {"aliases": self.aliases})
+                copied = {
+                    name: held.copy_to(unfinished / "collections" / held.directory.name)
+                    for name, held in sorted(self._collections.items())
+                }
+                unfinished.replace(target)
+                sync_directory(target.parent)
+            except BaseException:
+                remove_tree(unfinished)
+                raise
+            return copied
 
     @property
     def aliases(self) -> dict[str, str]:

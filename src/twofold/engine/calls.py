@@ -23,6 +23,11 @@ def version() -> Flow[str]:
     return _call("version")
 
 
+def backup(path: str) -> Flow[dict[str, int]]:
+    """Copy all collections of a folder into a new one; how many points each has there."""
+    return _call("backup", path=path)
+
+
 def exists(collection: str) -> Flow[bool]:
     """Is there such a collection?"""
     return _call("exists", collection=collection)

@@ -37,6 +37,8 @@ class Capabilities:
     """Has payload indexes and an HNSW graph; otherwise every search is exact."""
     optimizes: bool = False
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
+    backs_up: bool = False
+    """Lies in a folder that can be copied while it is in use."""
     shared: bool = False
     """Others may write to it as well, so that what was read goes out of date."""
     corpus_idf: bool = True

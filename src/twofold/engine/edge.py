@@ -29,7 +29,7 @@ from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, 
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
-_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True)
+_CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, backs_up=True)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 
@@ -116,6 +116,9 @@ class EdgeEngine:
 
     def version(self) -> str:
         return version("qdrant-edge-py")
+
+    def backup(self, path: str) -> dict[str, int]:
+        return self._store.back_up(Path(path).expanduser())
 
     def exists(self, collection: str) -> bool:
         return self._store.has(collection)

@@ -84,7 +84,11 @@ class PayloadIndexes:
 
     def create(self, settings: CollectionSettings, *, wait: bool = True, required: bool = True) -> Flow[None]:
         """The indexes that settings name and the collection lacks; one that isn't required is warned about instead."""
-        for key, schema in initial_indexes(settings, self._layout).items():
+        yield from self.make(initial_indexes(settings, self._layout), wait=wait, required=required)
+
+    def make(self, schemas: Mapping[str, Any], *, wait: bool = True, required: bool = True) -> Flow[None]:
+        """`create`, from payload keys and how their indexes are made."""
+        for key, schema in schemas.items():
             if not self._enabled or key in self._kinds:
                 continue
             self._kinds[key] = schema if isinstance(schema, str) else schema["type"]
@@ -173,7 +177,7 @@ _parts_locks_guard = Lock()
 
 def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
     """Everything between a location and the first search; `store` is what all indexes at one place have in common."""
-    version = (yield from _check_version()) if engine.versioned else None
+    version = (yield from check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
         yield from _make(wish, engine)
     name, schema = yield from _found(wish.collection)
@@ -316,7 +320,8 @@ def check_unchanged(ready: Ready) -> Flow[None]:
         )
 
 
-def _check_version() -> Flow[tuple[int, int] | None]:
+def check_version() -> Flow[tuple[int, int] | None]:
+    """The version of a server, which must be new enough to keep what models wrote a collection."""
     version = yield from calls.version()
     numbers = re.match(r"(\d+)\.(\d+)", version)
     found = (int(numbers[1]), int(numbers[2])) if numbers else None

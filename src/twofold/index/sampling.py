@@ -63,6 +63,8 @@ class Sampler:
         self.questions: dict[tuple[str, ...], Any] = {}
         """The vectors of unrelated questions, which don't change with what is stored."""
         self._language_told = False
+        self.imports = 0
+        """How often rows came from somewhere else, past those who know what they hold."""
 
     def tell_language(self, ready: Ready, language: str) -> None:
         """Say once that most texts are in a language that the dense model doesn't know, and what helps."""
@@ -92,6 +94,11 @@ class Sampler:
             self._counted_at, self._count_until = self._changes, time.monotonic() + _LOOK_AGAIN_SECONDS
             self._wordless = yield from without_words(ready)
         return self._wordless
+
+    def imported(self, texts: int) -> None:
+        """So many came as they were stored elsewhere."""
+        self.changed(texts)
+        self.imports += 1
 
     def calibration(
         self, ready: Ready, part: Node | None, *, meaning: bool = True, anew: bool = False

@@ -43,7 +43,7 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any, pr
     chosen: Tuning = yield Work(lambda: choose(asked, Auto()))
     found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
-    yield from _keep(searcher, tuned=kept)
+    yield from keep_settings(searcher, tuned=kept)
     tried = (config.rerank if rerank is None else rerank) or None
     return found if tried is None else replace(found, rerank=(yield from _try_reranker(searcher, config, pairs, tried)))
 
@@ -78,7 +78,7 @@ def untune(searcher: Searcher) -> Flow[bool]:
     """Go back to the defaults. False if nothing was tuned."""
     if (searcher.ready.schema.record or {}).get("tuned") is None:
         return False
-    yield from _keep(searcher, tuned=None)
+    yield from keep_settings(searcher, tuned=None)
     return True
 
 
@@ -107,7 +107,7 @@ def _ask(searcher: Searcher, config: Any, pairs: Sequence[Pair]) -> Flow[list[Ju
     return found
 
 
-def _keep(searcher: Searcher, **changes: Any) -> Flow[None]:
+def keep_settings(searcher: Searcher, **changes: Any) -> Flow[None]:
     """Write into the collection's record, and use it from now on."""
     ready = searcher.ready
     if ready.schema.record is None:

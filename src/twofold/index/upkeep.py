@@ -5,12 +5,16 @@ Like the methods of every day, each is here once blocking and once awaited, over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twofold.flow import Closeable, Flow
-from twofold.index import rewriting, tuning, writing
+from twofold.index import rewriting, transfer, tuning, writing
+from twofold.index.queries import FilterLike
 from twofold.index.searching import Searcher
+from twofold.index.transfer import Imported, ScannedDocument
 from twofold.ranking.calibration import Calibration
 from twofold.ranking.tuning import PairLike, Tuning, as_pairs
 from twofold.results import IndexInfo
@@ -25,7 +29,7 @@ T = TypeVar("T")
 
 
 class Upkeep(Closeable):
-    """Telling about a collection, optimising it, fitting its ranking."""
+    """Telling about a collection, optimising it, taking it elsewhere, fitting its ranking."""
 
     _connection: Connection
     _config: SearchConfig
@@ -166,6 +170,98 @@ class Upkeep(Closeable):
 
     async def _areopen(self, **asked: Any) -> None:
         raise NotImplementedError
+
+    # --- out and in ----------------------------------------------------------------------------
+
+    def scan(self, filter: FilterLike | None = None, *, vectors: bool = False) -> Iterator[ScannedDocument]:
+        """Walk through every document, or those that match, a page at a time: none is held longer than that.
+
+        They come in no particular order. What is there from the first to the last comes exactly once; what is written
+        meanwhile may come or not. One that can't be read as it should be says so as its `problem`.
+
+        Args:
+            filter: What their metadata must fulfil, as for `search`.
+            vectors: Bring along `dense` and `sparse`, as they are stored.
+        """
+        pages = transfer.Pages(filter, vectors)
+
+        def walk() -> Iterator[ScannedDocument]:
+            while pages.more:
+                yield from self.perform(pages.next)
+
+        return walk()
+
+    def ascan(self, filter: FilterLike | None = None, *, vectors: bool = False) -> AsyncIterator[ScannedDocument]:
+        """`scan` without blocking the event loop: for `async for`."""
+        pages = transfer.Pages(filter, vectors)
+
+        async def walk() -> AsyncIterator[ScannedDocument]:
+            while pages.more:
+                for document in await self.aperform(pages.next):
+                    yield document
+
+        return walk()
+
+    def export_to(
+        self, path: str | Path, *, filter: FilterLike | None = None, progress: writing.ProgressLike = False
+    ) -> int:
+        """Write everything into a file of JSON Lines, with vectors, and say how many documents there were.
+
+        `import_from` reads it, into any folder, server or cluster, and embeds nothing anew. Memories are exported with
+        all their fields, feedback and what was learned. The file is there when it is complete.
+
+        Args:
+            path: The file; compressed if its name ends in .gz.
+            filter: Only what matches, as for `search`.
+            progress: True for a progress bar, or a function that gets (done, None).
+        """
+        with writing.reporting(None, progress, "exporting") as advance:
+            return self.perform(lambda s: transfer.export_from(s.ready, path, filter, advance))
+
+    async def aexport_to(
+        self, path: str | Path, *, filter: FilterLike | None = None, progress: writing.ProgressLike = False
+    ) -> int:
+        """`export_to` without blocking the event loop."""
+        with writing.reporting(None, progress, "exporting") as advance:
+            return await self.aperform(lambda s: transfer.export_from(s.ready, path, filter, advance))
+
+    def import_from(
+        self, path: str | Path, *, reembed: bool = False, progress: writing.ProgressLike = False
+    ) -> Imported:
+        """Store what `export_to` wrote, in place of documents with the same ids.
+
+        The same file twice is the same as once, so an import that was interrupted is simply done again. A line that
+        can't be used is named in `problems`, and all others are stored.
+
+        Args:
+            path: The file.
+            reembed: Make new vectors from the texts with the models of this index. Without it, a file with vectors of
+                other models is a `CollectionMismatch`.
+            progress: True for a progress bar, or a function that gets (done, total).
+        """
+        file = transfer.ExportFile(path)
+        with writing.reporting(range(file.header.documents), progress, "importing") as advance:
+            return self.perform(lambda s: transfer.import_into(s, file, reembed, advance))
+
+    async def aimport_from(
+        self, path: str | Path, *, reembed: bool = False, progress: writing.ProgressLike = False
+    ) -> Imported:
+        """`import_from` without blocking the event loop."""
+        file = await asyncio.to_thread(transfer.ExportFile, path)
+        with writing.reporting(range(file.header.documents), progress, "importing") as advance:
+            return await self.aperform(lambda s: transfer.import_into(s, file, reembed, advance))
+
+    def backup(self, path: str | Path) -> dict[str, int]:
+        """Copy the whole folder, with all its collections, while it is in use; says how many documents each has there.
+
+        What was stored before this began is in the copy, which opens as any folder. Reading goes on meanwhile, writing
+        waits while the files of its collection are copied.
+        """
+        return self.perform(lambda s: transfer.backup(s.ready.engine, path))
+
+    async def abackup(self, path: str | Path) -> dict[str, int]:
+        """`backup` without blocking the event loop."""
+        return await self.aperform(lambda s: transfer.backup(s.ready.engine, path))
 
     # --- fitting it to the collection ----------------------------------------------------------
 

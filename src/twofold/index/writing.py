@@ -70,11 +70,11 @@ def watching(what: str, progress: ProgressLike) -> Iterator[Callable[[int, int |
 
 
 @contextmanager
-def reporting(documents: object, progress: ProgressLike) -> Iterator[Advance]:
+def reporting(documents: object, progress: ProgressLike, what: str = "adding") -> Iterator[Advance]:
     """Turn how many more are done into what was asked for."""
     total = len(documents) if isinstance(documents, Sequence) else None
     done = 0
-    with watching("adding", progress) as watch:
+    with watching(what, progress) as watch:
 
         def report(count: int) -> None:
             nonlocal done

@@ -564,6 +564,15 @@ class Scope:
         return " ".join([repr(self.user), *(f"{name} {value!r}" for name, value in self._narrow())])
 
 
+def users_in(labels: Mapping[Any, int]) -> dict[str, int]:
+    """Whose labels these are, and how many rows they have on the shelf of memories."""
+    numbers: dict[str, int] = {}
+    for label, number in labels.items():
+        shelf, _, user = str(label).partition(":")
+        numbers[user] = numbers.get(user, 0) + (number if shelf == "memory" else 0)
+    return dict(sorted(numbers.items()))
+
+
 # --- Memories as text for a model: marked as data, so that what stands in them is read and not obeyed ---
 
 _NOTE = (

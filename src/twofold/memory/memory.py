@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from twofold.config import CollectionSettings
+from twofold.errors import ConfigError
 from twofold.flow import Closeable, Flow, closed_on_error
 from twofold.index.hybrid import HybridIndex
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
 from twofold.memory import learning, listing, recall, writing
 from twofold.memory.config import MemoryConfig, changed, settle
-from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, Scope, given_to
+from twofold.memory.items import (
+    MemoryItem,
+    MemoryPage,
+    MemoryResult,
+    MemoryStats,
+    Remembered,
+    Scope,
+    given_to,
+    users_in,
+)
 from twofold.memory.recall import Recall
 from twofold.memory.state import Learned, MemoryStore, View
 from twofold.memory.writing import Turn
@@ -38,10 +48,11 @@ class Memory(Closeable):
     no operation reaches beyond that. Every method has an async twin with an `a` in front.
     """
 
-    def __init__(self, store: MemoryStore, scope: Scope) -> None:
+    def __init__(self, store: MemoryStore, scope: Scope, *, owner: bool = False) -> None:
         """Not for direct use: `open` and `aopen` build a memory."""
         self._store = store
         self._scope = scope
+        self._owner = owner
 
     def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the flow of an operation on this user's memories, blocking."""
@@ -100,7 +111,7 @@ class Memory(Closeable):
         if not index.awaited_only:
             with closed_on_error(index):
                 index.create_indexes(settings)
-        return cls(MemoryStore(index, config, kind), scope)._as_stored()
+        return cls(MemoryStore(index, config, kind), scope, owner=True)._as_stored()
 
     @classmethod
     async def aopen(
@@ -128,7 +139,7 @@ class Memory(Closeable):
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
-        return cls(MemoryStore(index, config, kind), scope)._as_stored()
+        return cls(MemoryStore(index, config, kind), scope, owner=True)._as_stored()
 
     def _as_stored(self) -> Memory:
         """As it was just opened: what this process knows of the user may be from before something else wrote."""
@@ -136,16 +147,17 @@ class Memory(Closeable):
         return self
 
     def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
-        """Another user's view of the same store. Closing one view closes the store for all."""
+        """Another user's view of the same store; it lists no `users`. Closing one view closes the store for all."""
         return Memory(self._store, Scope(user, agent, session))
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
-        return Memory(self._store.with_config(changed(self.config, changes)), self._scope)
+        return Memory(self._store.with_config(changed(self.config, changes)), self._scope, owner=self._owner)
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        return Memory(self._store.knowledge(collection, *settle("knowledge", config, None)), self._scope)
+        store = self._store.knowledge(collection, *settle("knowledge", config, None))
+        return Memory(store, self._scope, owner=self._owner)
 
     @property
     def index(self) -> HybridIndex:
@@ -519,6 +531,23 @@ class Memory(Closeable):
     async def astats(self, *, verify: bool = False) -> MemoryStats:
         """`stats` without blocking the event loop."""
         return await self._arun(listing.stats, verify)
+
+    def users(self) -> dict[str, int]:
+        """Everybody who has something in the store, with the number of their memories.
+
+        Only for whoever opened it: the view of a user that `for_user` gives knows of no others, and refuses.
+        """
+        return users_in(self._owned().values("shelf"))
+
+    async def ausers(self) -> dict[str, int]:
+        """`users` without blocking the event loop."""
+        return users_in(await self._owned().avalues("shelf"))
+
+    def _owned(self) -> HybridIndex:
+        """The index underneath, for what only the owner of the store may ask."""
+        if not self._owner:
+            raise ConfigError("a view that for_user() gave lists no users: ask the memory that was opened")
+        return self.index
 
     # --- daily log -----------------------------------------------------------------------------
 

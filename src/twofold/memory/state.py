@@ -176,6 +176,7 @@ class SharedState:
         self._deleted = 0  # apart, since an engine counts the words of deleted rows for a while
         self._vocabularies: dict[VocabularyKey, Vocabulary] = {}
         self._versions = [0] * LOCKS
+        self._imports = 0
         self._guard = Lock()
 
     def exclusively(self, user: str, flow: Flow[T]) -> Flow[T]:
@@ -184,6 +185,10 @@ class SharedState:
 
     def vocabulary(self, ready: Ready, key: VocabularyKey) -> Flow[Vocabulary]:
         """What a scope's memories have, read once and kept in step."""
+        if ready.sampler.imports != self._imports:  # by an import through the index, for anybody
+            with self._guard:
+                self._imports = ready.sampler.imports
+                self._vocabularies.clear()
         kept = self._vocabularies.get(key)
         if kept is not None and not (ready.engine.shared and time.monotonic() - kept.read_at > VOCABULARY_SECONDS):
             return kept
