@@ -15,6 +15,7 @@ import typer
 
 from twofold.cli.console import Commands, complain, out, print_json, printable, result_as_json, show_hits, unrepeated
 from twofold.cli.demo import demo
+from twofold.cli.doctor import doctor, repair
 from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.sources import add
 from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, command_line, with_options
@@ -136,6 +137,8 @@ def _readable(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+app.command()(doctor)
+app.command()(repair)
 app.command("eval")(evaluate)
 app.command()(sweep)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from twofold.engine.layout import DENSE, NewPoint, Point, Schema, ScoredPoint
 from twofold.engine.requests import EngineQuery, Filter
+from twofold.engine.state import Replica, State
 from twofold.flow import Call, Flow
 
 
@@ -28,6 +29,11 @@ def exists(collection: str) -> Flow[bool]:
     return _call("exists", collection=collection)
 
 
+def collections() -> Flow[list[str]]:
+    """The names of all collections, also of those that can't be used."""
+    return _call("collections")
+
+
 def create(collection: str, settings: Mapping[str, Any]) -> Flow[None]:
     """Create a collection with settings as `layout.creation` makes them."""
     return _call("create", collection=collection, settings=settings)
@@ -36,6 +42,21 @@ def create(collection: str, settings: Mapping[str, Any]) -> Flow[None]:
 def describe(collection: str) -> Flow[Schema]:
     """What a collection offers."""
     return _call("describe", collection=collection)
+
+
+def inspect(collection: str) -> Flow[State]:
+    """The state that a collection is in."""
+    return _call("inspect", collection=collection)
+
+
+def replicas(collection: str) -> Flow[list[Replica]]:
+    """The copies of its shards, on an engine that is a server."""
+    return _call("replicas", collection=collection)
+
+
+def set_idf(collection: str, name: str) -> Flow[None]:
+    """Let a sparse vector count words by how rare they are."""
+    return _call("set_idf", collection=collection, name=name)
 
 
 def set_metadata(collection: str, metadata: Mapping[str, Any]) -> Flow[None]:
@@ -107,6 +128,11 @@ def facet(collection: str, key: str, where: Filter | None, limit: int) -> Flow[d
 def upsert(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
     """Store points; one whose id is there is replaced."""
     return _call("upsert", collection=collection, points=points)
+
+
+def update_vectors(collection: str, points: Sequence[NewPoint]) -> Flow[None]:
+    """Store vectors of points that are there; their payload and their other vectors stay."""
+    return _call("update_vectors", collection=collection, points=points)
 
 
 def set_payload(collection: str, key: str, payload: Mapping[str, Any], which: Sequence[str] | Filter) -> Flow[None]:

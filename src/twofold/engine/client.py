@@ -23,6 +23,7 @@ from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
+from twofold.engine.state import read_replicas, read_state
 from twofold.errors import ConfigError, EngineError, EngineUnavailable, TwofoldError
 from twofold.flow import Call
 
@@ -148,11 +149,16 @@ def _set_payload(key: str, payload: Mapping[str, Any], points: Sequence[str] | F
     return {"payload": dict(payload), "key": key, "points": which, "wait": True}
 
 
+_IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
 VERBS: dict[str, Verb] = {
     "version": Verb("info", dict, lambda answer: answer.version),
     "exists": Verb("collection_exists", dict, bool),
+    "collections": Verb("get_collections", dict, lambda answer: sorted(each.name for each in answer.collections)),
     "create": Verb("create_collection", _create),
     "describe": Verb("get_collection", dict, _schema),
+    "inspect": Verb("get_collection", dict, read_state),
+    "replicas": Verb("collection_cluster_info", dict, read_replicas),
+    "set_idf": Verb("update_collection", lambda name: {"sparse_vectors_config": {name: _IDF}}),
     "set_metadata": Verb("update_collection", lambda metadata: {"metadata": dict(metadata)}),
     "create_index": Verb("create_payload_index", _create_index),
     "optimize": Verb("optimize", lambda progress: {"progress": progress}, bool),
@@ -180,6 +186,7 @@ VERBS: dict[str, Verb] = {
         lambda answer: {hit.value: hit.count for hit in answer.hits},
     ),
     "upsert": Verb("upsert", lambda points: {"points": [_point(point) for point in points], "wait": True}),
+    "update_vectors": Verb("update_vectors", lambda points: {"points": [_vectors(point) for point in points]}),
     "set_payload": Verb("set_payload", _set_payload),
     "delete": Verb("delete", lambda where: {"points_selector": _filter(where), "wait": True}),
 }
@@ -245,6 +252,11 @@ def grpc_code(error: Exception) -> str:
 def _point(point: NewPoint) -> models.PointStruct:
     vector = {name: _vector(value) for name, value in point.vector.items()}
     return models.PointStruct.model_construct(id=point.id, vector=vector, payload=point.payload)
+
+
+def _vectors(point: NewPoint) -> models.PointVectors:
+    vector = {name: _vector(value) for name, value in point.vector.items()}
+    return models.PointVectors.model_construct(id=point.id, vector=vector)
 
 
 def _vector(value: Vectors | Sparse) -> Any:

@@ -21,10 +21,12 @@ from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store
 from twofold.embedded.collection import match_value
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
+from twofold.embedded.store import should_optimize
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
+from twofold.engine.state import State, read_modifiers, read_vectors
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
@@ -108,6 +110,9 @@ class EdgeEngine:
     def exists(self, collection: str) -> bool:
         return self._store.has(collection)
 
+    def collections(self) -> list[str]:
+        return sorted([*self._store.names(), *self._store.unreadable])
+
     def create(self, collection: str, settings: Mapping[str, Any]) -> None:
         metadata = to_edge_payload(settings.get("metadata"))  # plain JSON, whatever an encoder says of itself
         self._store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self._store.in_memory))
@@ -118,6 +123,24 @@ class EdgeEngine:
         schemas = {key: indexes[key] for key in info.payload_schema if key in indexes}
         indexed = {key: kind if isinstance(kind, str) else str(kind["type"]) for key, kind in schemas.items()}
         return read_schema(held.settings.config, info.points_count or 0, indexed)
+
+    def inspect(self, collection: str) -> State:
+        held = self._store.get(collection)
+        info, config = held.read("info"), held.settings.config
+        return State(
+            vectors=read_vectors(config),
+            sparse=read_modifiers(config),
+            segments=info.segments_count,
+            indexed_vectors=info.indexed_vectors_count or 0,
+            worth_optimizing=should_optimize(held),
+        )
+
+    def set_idf(self, collection: str, name: str) -> None:
+        def with_idf(settings: Settings) -> Mapping[str, Any]:
+            sparse = settings.sparse_vectors()
+            return {**settings.config, "sparse_vectors": {**sparse, name: {**sparse[name], "modifier": "idf"}}}
+
+        self._store.get(collection).reconfigure(with_idf)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:
         self._store.get(collection).merge_metadata(to_edge_payload(metadata))
@@ -186,6 +209,15 @@ class EdgeEngine:
         vectors = schema.structs([point.vector for point in points])
         made = [edge.Point(point.id, named, point.payload) for point, named in zip(points, vectors, strict=True)]
         held.apply_pieces(made, edge.UpdateOperation.upsert_points, schema)
+
+    def update_vectors(self, collection: str, points: Sequence[NewPoint]) -> None:
+        held = self._store.get(collection)
+        schema = held.schema
+        vectors = schema.structs([point.vector for point in points])
+        made = list(map(edge.PointVectors, (point.id for point in points), vectors))
+        with held.writing:
+            held.require([point.id for point in points])
+            held.apply_pieces(made, edge.UpdateOperation.update_vectors, schema)
 
     def set_payload(
         self, collection: str, key: str, payload: Mapping[str, Any], points: Sequence[str] | Filter
