@@ -102,7 +102,7 @@ def test_both_engines_have_the_same_verbs_with_the_same_arguments() -> None:
     assert own.keys() == VERBS.keys()
     for name, method in own.items():
         built = [] if VERBS[name].build is dict else list(inspect.signature(VERBS[name].build).parameters)
-        collection = [] if name == "version" else ["collection"]
+        collection = [] if name in ("version", "collections") else ["collection"]
         assert list(inspect.signature(method).parameters)[1:] == collection + built, name
 
 

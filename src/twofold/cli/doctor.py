@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich import box
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -147,11 +146,11 @@ def _overview(found: Diagnosis) -> Table:
 
 def _show_finding(finding: Finding) -> None:
     console = out()
-    where = "" if finding.collection is None else f"{finding.collection}: "
-    said = Text.assemble((where, "bold"), f"{finding.message} ", (f"[{finding.code}]", "dim"))
-    console.print()
+    where = "" if finding.collection is None else f"{printable(finding.collection)}: "
+    said = Text.assemble((where, "bold"), f"{printable(finding.message)} ", (f"[{finding.code}]", "dim"))
     line = Table.grid(padding=(0, 1))
     line.add_column(min_width=_INDENT - 1)
-    line.add_row(Text(finding.severity, _STYLES[finding.severity]), Text(printable(said.plain)))
+    line.add_row(Text(finding.severity, _STYLES[finding.severity]), said)
+    console.print()
     console.print(line)
-    console.print(Padding(Text(f"→ {printable(finding.mend)}", "bold"), (0, 0, 0, _INDENT)), soft_wrap=True)
+    console.print(Text(f"{'':{_INDENT}}→ {printable(finding.mend)}", "bold"), soft_wrap=True)  # whole, to be copied

@@ -50,7 +50,7 @@ def inspect(collection: str) -> Flow[State]:
 
 
 def replicas(collection: str) -> Flow[list[Replica]]:
-    """The copies of its shards, on an engine that is a server."""
+    """The copies of its shards; none where the engine is no server."""
     return _call("replicas", collection=collection)
 
 

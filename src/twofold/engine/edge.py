@@ -26,7 +26,7 @@ from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
-from twofold.engine.state import State, read_modifiers, read_vectors
+from twofold.engine.state import Replica, State, read_modifiers, read_vectors
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
@@ -134,6 +134,9 @@ class EdgeEngine:
             indexed_vectors=info.indexed_vectors_count or 0,
             worth_optimizing=should_optimize(held),
         )
+
+    def replicas(self, collection: str) -> list[Replica]:
+        return []
 
     def set_idf(self, collection: str, name: str) -> None:
         def with_idf(settings: Settings) -> Mapping[str, Any]:

@@ -112,7 +112,7 @@ from_point: Callable[[Point], Stored] = _Unread
 class NewPoint(NamedTuple):
     """A point to be stored, in no engine's form yet."""
 
-    id: str
+    id: str | int
     vector: Mapping[str, Vectors | Sparse]
     payload: dict[str, Any]
 

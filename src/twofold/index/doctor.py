@@ -419,7 +419,7 @@ class _Patient:
             return
         number = yield from self._count_texts(Not(HasVector(SPARSE)), sparse)
         if number:
-            message = f"{_counted(number)} no words, so only their meaning finds them, and no name or code in them does"
+            message = f"{_counted(number)} no words, so only their meaning finds them, not the names and codes in them"
             self._add("rows-without-words", "warning", message, self._command("repair"), number)
 
     def _count_texts(self, where: Node, sparse: SparseEncoder | None) -> Flow[int]:
@@ -460,16 +460,15 @@ class _Patient:
         self.facts["compared"] = len(pairs)
         if not strange:
             return
-        looked = f"of {len(pairs)} rows that were looked at, {strange}"
+        has = "has a vector" if strange == 1 else "have vectors"
+        looked = (
+            f"of {len(pairs)} rows that were looked at, {strange} {has} that {encoder.name} does not make of the text"
+        )
         if strange < len(pairs):
-            message = (
-                f"{looked} have vectors that {encoder.name} does not make of their texts: several models wrote here"
-            )
+            message = f"{looked}: several models wrote here, or a text was changed and not encoded"
             self._add("several-models", "error", message, self._command("reembed"))
         elif schema.record is not None:
-            message = (
-                f"{looked} have vectors that {encoder.name} does not make of their texts: another model wrote them"
-            )
+            message = f"{looked}: another model wrote them"
             self._add("wrong-model", "error", message, self._command("reembed"))
 
     def _encoder(self, schema: Schema) -> Flow[DenseEncoder | None]:

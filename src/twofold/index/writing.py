@@ -28,7 +28,7 @@ from twofold.documents import (
 )
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import DENSE, GIVEN_KEY, METADATA_KEY, Point, from_point, metadata_key, to_point
+from twofold.engine.layout import DENSE, GIVEN_KEY, METADATA_KEY, NewPoint, Point, from_point, metadata_key, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -91,7 +91,7 @@ class Columns:
     vectors: Sequence[Sequence[float] | Vectors | None] | Vectors | None = None
 
 
-NewRecord: TypeAlias = tuple[Record, Vectors | None]
+_NewRecord: TypeAlias = tuple[Record, Vectors | None]
 """A record to be stored, and its dense vector if that was given with it."""
 
 
@@ -103,7 +103,7 @@ def add(
         raise CollectionMismatch(ready.read_only)
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ConfigError(f"batch_size must be a whole number from 1, got {batch_size!r}")
-    records: Iterator[NewRecord] = yield Work(lambda: _checked(ready, documents, columns))
+    records: Iterator[_NewRecord] = yield Work(lambda: _checked(ready, documents, columns))
     written: list[str] = []
     try:
         while batch := (yield Work(lambda: list(islice(records, batch_size)))):
@@ -123,7 +123,7 @@ def add(
     return written
 
 
-def _checked(ready: Ready, documents: Iterable[DocumentLike], columns: Columns) -> Iterator[NewRecord]:
+def _checked(ready: Ready, documents: Iterable[DocumentLike], columns: Columns) -> Iterator[_NewRecord]:
     """Records one by one; a list is checked whole first, and so is whatever has vectors beside it."""
     given = pair_up(documents, columns.ids, columns.metadatas)
     if columns.vectors is None:
@@ -148,10 +148,10 @@ def _given_vector(ready: Ready, vector: Any, position: int) -> Vectors | None:
         raise InvalidDocument(str(error), position=position) from error
 
 
-def _write(ready: Ready, batch: Sequence[NewRecord]) -> Flow[None]:
+def _write(ready: Ready, batch: Sequence[_NewRecord]) -> Flow[None]:
     """One batch: all of it is encoded before any of it is sent. Of several with one id the last counts."""
     records = {record.id: (record, vector) for record, vector in batch}
-    encoded = yield from encode_records(ready, list(records.values()))
+    encoded = yield from _encode(ready, list(records.values()))
     points = [each.place.point for each in encoded]
     if any(each.place.in_something for each in encoded) or (yield from _standing(ready, points)):
         yield from exclusively(ready.parts_lock, _write_parts(ready, encoded, points), "the parts of documents")
@@ -165,11 +165,11 @@ def _write_parts(ready: Ready, encoded: Sequence[Encoded[Record]], points: Seque
     before = yield from _standing(ready, points)
     parts = [each for each in encoded if each.place.in_something]
     touched = [*before, *(each.place for each in parts)]
-    in_context = yield from rewritten(partial(read_parts, ready), touched, parts, set(points))
+    in_context = yield from rewritten(partial(_read_parts, ready), touched, parts, set(points))
     yield from _put(ready, [*(each for each in encoded if not each.place.in_something), *in_context])
 
 
-def encode_records(ready: Ready, records: Sequence[NewRecord]) -> Flow[list[Encoded[Record]]]:
+def _encode(ready: Ready, records: Sequence[_NewRecord]) -> Flow[list[Encoded[Record]]]:
     """Records with vectors of their own. One without text gets none, except the one that came with it."""
     searched = [titled(record.title, record.text) for record, _ in records]
     texts = [text for text in searched if text.strip()]
@@ -181,7 +181,7 @@ def encode_records(ready: Ready, records: Sequence[NewRecord]) -> Flow[list[Enco
         says_something = bool(text.strip())
         meaning = next(dense, None) if vector is None and says_something else vector
         words = next(sparse, None) if says_something else None
-        place = place_of(point_id(record.id), record.metadata)
+        place = _place(point_id(record.id), record.metadata)
         encoded.append(Encoded(record, place, meaning, words, words, given=vector is not None))
     return encoded
 
@@ -200,8 +200,7 @@ def _put(ready: Ready, encoded: Sequence[Encoded[Record]]) -> Flow[None]:
 _PLACE_KEYS = [metadata_key(name) for name in PLACE]
 
 
-def place_of(point: str, metadata: Mapping[str, Any]) -> PartPlace:
-    """Where a row with this metadata stands."""
+def _place(point: str, metadata: Mapping[str, Any]) -> PartPlace:
     return PartPlace(point, *(place_in(metadata) or ()))
 
 
@@ -211,22 +210,22 @@ def _standing(ready: Ready, which: Sequence[str] | Node) -> Flow[list[PartPlace]
         rows = yield from calls.retrieve(ready.collection, which, only=_PLACE_KEYS)
     else:
         rows = yield from _every_row(ready, All((which, Present("part_of"))), only=_PLACE_KEYS)
-    places = (place_of(row.point, row.metadata) for row in map(from_point, rows))
+    places = (_place(row.point, row.metadata) for row in map(from_point, rows))
     return [place for place in places if place.in_something]
 
 
-def read_parts(ready: Ready, wanted: Positions, without: Collection[str]) -> Flow[list[Encoded[Record]]]:
+def _read_parts(ready: Ready, wanted: Positions, without: Collection[str]) -> Flow[list[Encoded[Record]]]:
     """The stored parts at some positions."""
     windows = [All((Equals("part_of", str(name)), AnyOf("position", tuple(wanted[name])))) for name in wanted]
     rows = yield from _every_row(ready, Either(tuple(windows)), vectors=(DENSE,))
-    records: list[NewRecord] = []
+    records: list[_NewRecord] = []
     for row in rows:
         stored = from_point(row)
         if stored.point not in without:
             given = row.vector.get(DENSE) if row.payload.get(GIVEN_KEY) else None
             vector = None if given is None else np.asarray(given, dtype=np.float32)
             records.append((Record(stored.id, stored.text, dict(stored.metadata), stored.title), vector))
-    return (yield from encode_records(ready, records))
+    return (yield from _encode(ready, records))
 
 
 def _every_row(
@@ -242,6 +241,26 @@ def _every_row(
         rows += page
         if offset is None:
             return rows
+
+
+def lacking_vectors(ready: Ready, rows: Sequence[Point]) -> Flow[list[NewPoint]]:
+    """The vectors that stored rows lack, as `add` makes them: those of parts with something of their neighbours."""
+    stored = {str(row.id): (row.id, from_point(row), row.vector or {}) for row in rows}  # others may number their rows
+    readable = {point: each for point, (_, each, _) in stored.items() if each.searched_text.strip()}
+    places = [_place(point, each.metadata) for point, each in readable.items()]
+    parts = [place for place in places if place.in_something]
+    in_context = (yield from rewritten(partial(_read_parts, ready), parts, (), ())) if parts else []
+    alone = [(place, readable[place.point]) for place in places if not place.in_something]
+    records = [(Record(each.id, each.text, dict(each.metadata), each.title), None) for _, each in alone]
+    encoded = yield from _encode(ready, records)
+    by_themselves = [replace(each, place=place) for (place, _), each in zip(alone, encoded, strict=True)]
+    points = []
+    for each in (*by_themselves, *(part for part in in_context if part.place.point in readable)):
+        point, _, present = stored[each.place.point]
+        vectors = to_point(each.item, each.dense, each.sparse).vector
+        if lacking := {name: vector for name, vector in vectors.items() if name not in present}:
+            points.append(NewPoint(point if isinstance(point, int) else str(point), lacking, {}))
+    return points
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:
@@ -365,7 +384,7 @@ def _delete(ready: Ready, which: Node) -> Flow[int]:
     if number:
         yield from check_unchanged(ready)
         gone = [] if which is EVERYTHING else (yield from _standing(ready, which))
-        yield from rewrite(partial(read_parts, ready), partial(_put, ready), gone)
+        yield from rewrite(partial(_read_parts, ready), partial(_put, ready), gone)
         yield from calls.delete(ready.collection, which)
         ready.sampler.changed(number)
     return number
