@@ -491,6 +491,13 @@ def rows_of(client: QdrantClient) -> dict[Any, tuple[Any, Any]]:
     return {row.id: (row.payload, row.vector) for row in client.scroll("notes", limit=100, with_vectors=True)[0]}
 
 
+def test_nodes_of_llamaindex_which_are_embedded_with_their_metadata_are_no_other_model() -> None:
+    with HybridIndex.open(":memory:", dense=HashEmbedding()) as index:
+        node = Document("yes", "node", {"_node": {"type": "TextNode", "content": "{}"}})
+        index.add([node], vectors=index.embed(["file_name: a.txt file_size: 3 created: 2024-01-01"]))
+        assert index.doctor().findings == ()
+
+
 def test_words_alone_are_mended_where_there_is_no_other_vector(tmp_path: Path) -> None:
     place = Place("folder", tmp_path)
     place.make("notes")

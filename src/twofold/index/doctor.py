@@ -65,6 +65,8 @@ _NEWER_SERVERS = {
     (1, 18): "a vector that a collection lacks can't be added in place",
     (1, 19): "how rare a word is can't be counted in the part that a filter names, only in the whole collection",
 }
+# In the metadata of LlamaIndex's nodes, which are embedded with some of their metadata: their text says too little.
+_OF_NODES = "_node"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
 
@@ -376,7 +378,13 @@ class _Patient:
         """All rows, without their vectors, a page at a time; then those that lack a vector, and a few with theirs."""
         rows = _Rows()
         offset: Any = None
-        keys = (TEXT_KEY, "id", "title", GIVEN_KEY, *(metadata_key(name) for name in (*PLACE, "speaker")))
+        keys = (
+            TEXT_KEY,
+            "id",
+            "title",
+            GIVEN_KEY,
+            *(metadata_key(name) for name in (*PLACE, "speaker", f"{_OF_NODES}.type")),
+        )
         while True:
             first = not rows.seen
             page, offset = yield from calls.scroll(
@@ -516,7 +524,7 @@ class _Rows:
                 self.textless += 1
                 if len(self.textless_ids) < _NAMED_ROWS:
                     self.textless_ids.append(stored.id)
-            elif stored.text.strip() and not payload.get(GIVEN_KEY):
+            elif stored.text.strip() and not payload.get(GIVEN_KEY) and _OF_NODES not in stored.metadata:
                 speaker = stored.metadata.get("speaker")
                 text = f"{speaker}: {stored.text}" if isinstance(speaker, str) else titled(stored.title, stored.text)
                 self._draw((str(row.id), text))
