@@ -208,7 +208,8 @@ def test_every_defect_is_found_and_named_none_is_invented_and_the_mend_mends_it(
     assert len(said["findings"]) == len(DEFECTS)
     assert {name: each["rows"] for name, each in findings.items() if each["rows"]} == ROWS
     for code, verb in MENDED_BY.items():
-        assert findings[code]["mend"] == f"twofold {verb} {place.location} -c {code}"
+        model = " --to all-MiniLM-L6-v2-int8" if verb == "reembed" else ""
+        assert findings[code]["mend"] == f"twofold {verb} -l {place.location} -c {code}{model}"
     for code in MENDED_HERE:
         place.carry_out(findings[code]["mend"])
         after = place.twofold("doctor", "-c", code)
@@ -403,6 +404,32 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     assert codes(diagnose(tmp_path)) == {"notes": ["model-unavailable"]}
 
 
+def test_what_an_interrupted_or_a_finished_rewriting_left(tmp_path: Path) -> None:
+    place = Place("folder", tmp_path)
+    for name in ("notes", "notes~2", "films", "films~2"):
+        place.make(name)
+    with place.client() as client:
+        for name, more in (("notes~2", {"replaces": "notes", "rewriting": True}), ("films~2", {"replaces": "films"})):
+            record = (client.get_collection(name).config.metadata or {})["twofold"]
+            client.update_collection(name, metadata={"twofold": {**record, **more}})
+    found = diagnose(tmp_path)
+    assert codes(found) == {"films~2": ["replaced-is-kept"], "notes~2": ["unfinished-rewriting"]}
+    kept, unfinished = found.findings
+    assert kept.severity == "note"
+    assert kept.mend == f"twofold reembed -l {tmp_path} -c 'films~2' --drop-replaced"
+    assert unfinished.mend.endswith(f"give it up: twofold reembed -l {tmp_path} -c notes --drop-unfinished")
+
+
+def test_who_adopts_vectors_of_another_length_is_told_to_name_their_model(tmp_path: Path) -> None:
+    place = Place("folder", tmp_path)
+    with place.client() as client:
+        client.create_collection("notes", models.VectorParams(size=8, distance=models.Distance.COSINE))
+        client.upsert("notes", [models.PointStruct(id=1, vector=[1.0] * 8, payload={"page_content": "a"})])
+    (finding,) = diagnose(tmp_path).findings
+    assert finding.message.endswith("Its dense vectors: unnamed (8).")
+    assert finding.mend == f"twofold adopt -l {tmp_path} -c notes --model THE_MODEL_THAT_MADE_THEM"
+
+
 def test_memories_are_mended_as_memories(tmp_path: Path) -> None:
     for user in ("ada", "bob"):
         with Memory.open(tmp_path, user=user) as memory:
@@ -412,7 +439,7 @@ def test_memories_are_mended_as_memories(tmp_path: Path) -> None:
     answer = run("doctor", tmp_path)
     assert "twofold repair" in answer.out
     assert "2 rows have no words" in answer.out
-    answer = run("repair", tmp_path, "-c", "memories")
+    answer = run("repair", "-l", tmp_path, "-c", "memories")
     assert "2 rows have the vectors that they lacked" in answer.out
     assert run("doctor", tmp_path).code == 0
     with Memory.open(tmp_path, user="bob") as memory:  # with the words of its tags, which a text alone has not

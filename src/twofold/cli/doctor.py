@@ -10,7 +10,7 @@ at. What `--json` prints is a `Diagnosis`, with `healthy`::
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -18,22 +18,24 @@ from rich.table import Table
 from rich.text import Text
 
 from twofold.cli.console import out, print_json, printable, progress_bar
-from twofold.cli.target import ApiKey, AsJson, Model, Target
+from twofold.cli.target import ApiKey, AsJson, Target, with_options
 from twofold.errors import CollectionNotFound, ConfigError
 
 if TYPE_CHECKING:
     from twofold.index import Diagnosis, Finding
 
-Place: TypeAlias = Annotated[
-    str, typer.Argument(metavar="LOCATION", envvar="TWOFOLD_LOCATION", help="A folder, or the URL of a Qdrant server.")
-]
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 _INDENT = 9
 """Messages begin behind the longest word for how bad it is."""
 
 
 def doctor(
-    location: Place = Target.location,
+    place: Annotated[
+        str | None, typer.Argument(metavar="LOCATION", help="A folder, or the URL of a Qdrant server.")
+    ] = None,
+    location: Annotated[
+        str, typer.Option("--location", "-l", envvar="TWOFOLD_LOCATION", help="The same, as other commands have it.")
+    ] = Target.location,
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="Only this one. Default: all.")] = None,
     model: Annotated[str | None, typer.Option(help="The model, where the collection doesn't name it.")] = None,
     api_key: ApiKey = None,
@@ -43,14 +45,14 @@ def doctor(
 
     Exit code 0: all is well, perhaps with notes. 1: something has to be done. 2: it could not be looked at.
     """
-    target = Target(location, model=model, api_key=api_key)
+    target = Target(place or location, model=model, api_key=api_key)
     options: dict[str, Any] = {"api_key": api_key}
     if not target.remote:
         _check_folder(target)
         options = {"optimize": "manual"}  # whoever looks changes nothing
     from twofold.index import diagnose
 
-    found = diagnose(location if target.remote else str(target.folder), collection, dense=model, **options)
+    found = diagnose(target.location if target.remote else str(target.folder), collection, dense=model, **options)
     if as_json:
         print_json({**asdict(found), "healthy": found.healthy})
     else:
@@ -59,19 +61,12 @@ def doctor(
         raise typer.Exit(1)
 
 
-def repair(
-    location: Place = Target.location,
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", envvar="TWOFOLD_COLLECTION", help="The collection in it.")
-    ] = Target.collection,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
+@with_options
+def repair(target: Target) -> None:
     """Mend in place: rows without words or without a vector get them, from their texts; rare words count more.
 
     Texts, metadata and the vectors that are there stay as they are. Interrupted, it goes on when it is started again.
     """
-    target = Target(location, collection, model, api_key)
     with target.open(create=False) as index, progress_bar() as begin:
         done = index.repair(progress=begin("mending", None))
         labels = list(index.values("shelf")) if done.memories else []

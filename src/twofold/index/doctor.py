@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -173,9 +173,10 @@ def examine(
     server = (yield from calls.version()) if connection.capabilities.versioned else None
     if server is not None:
         found += _about_server(server)
+    others = yield from calls.collections()
     for name in names:
         yield Renew()
-        patient = _Patient(name, connection, dense, settings or CollectionSettings())
+        patient = _Patient(name, connection, dense, settings or CollectionSettings(), others)
         yield from patient.examine()
         found += patient.findings
         skipped += [f"{name}: {each}" for each in patient.skipped]
@@ -204,6 +205,8 @@ class _Patient:
     connection: Connection
     given_dense: Any
     settings: CollectionSettings
+    others: Collection[str]
+    """The names of all collections there."""
     findings: list[Finding] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -219,6 +222,7 @@ class _Patient:
             self._damaged(error)
             return
         self._about_layout(schema, state)
+        self._about_rewriting(schema)
         self._about_engine(state)
         if self.connection.capabilities.versioned:
             yield from self._about_replicas(state)
@@ -235,10 +239,18 @@ class _Patient:
         location = self.connection.location
         return None if location == ":memory:" or location.startswith("your ") else without_secrets(location)
 
-    def _command(self, verb: str) -> str:
+    def _command(self, verb: str, *options: str, arguments: str = "") -> str:
+        """A command to type; where there is no place to type, the method of the same name with its arguments."""
         if self._place is None:
-            return f"index.{verb}()"
-        return f"twofold {verb} {shlex.quote(self._place)} -c {shlex.quote(self.name)}"
+            return f"index.{verb}({arguments})"
+        return shlex.join(["twofold", verb, "-l", self._place, "-c", self.name, *options])
+
+    def _reembed(self, recorded: Mapping[str, Any]) -> str:
+        """With the model that is recorded, where it can be had by its name."""
+        model = recorded.get("model")
+        if model is None or model in BUNDLED or recorded.get("by_name"):
+            return self._command("reembed", "--to", model or "fast")
+        return self._python("reembed(dense=…)")
 
     def _python(self, call: str) -> str:
         opened = "index" if self._place is None else f"HybridIndex.open({self._place!r}, {self.name!r})"
@@ -262,10 +274,11 @@ class _Patient:
 
     def _about_layout(self, schema: Schema, state: State) -> None:
         record = schema.record or {}
+        recorded = record.get("dense") or {}
         size, distance = state.vectors.get(DENSE, (None, None))
         self.facts |= {
             "rows": schema.points,
-            "model": (record.get("dense") or {}).get("model"),
+            "model": recorded.get("model"),
             "dimension": size,
             "distance": distance,
             "words": (record.get("sparse") or {}).get("language", (record.get("sparse") or {}).get("model")),
@@ -283,14 +296,13 @@ class _Patient:
             self._add("no-words", "warning", message, self._command("adopt"))
         if schema.sparse and DENSE not in state.vectors:
             message = "it has no vector for meaning, so only the words of a query are looked for"
-            self._add("no-meaning", "warning", message, self._command("reembed"))
+            self._add("no-meaning", "warning", message, self._reembed(recorded))
         if size is not None and distance != "Cosine":
             message = f"its vectors are compared by {distance}, and meaning is measured by cosine: it can't be opened"
-            self._add("not-cosine", "error", message, self._command("reembed"))
-        recorded = (record.get("dense") or {}).get("dim")
-        if size is not None and recorded is not None and recorded != size:
-            message = f"{record['dense']['model']} makes vectors of {recorded} dimensions, and those here have {size}"
-            self._add("wrong-dimension", "error", message, self._command("reembed"))
+            self._add("not-cosine", "error", message, self._reembed(recorded))
+        if size is not None and recorded and recorded["dim"] != size:
+            message = f"{recorded['model']} makes vectors of {recorded['dim']} dimensions, and those here have {size}"
+            self._add("wrong-dimension", "error", message, self._reembed(recorded))
         needs_idf = (record.get("sparse") or {}).get("model", "bm25") == "bm25"
         if schema.sparse and needs_idf and not schema.idf:
             message = "common words count as much as rare ones: the vector for words has no IDF modifier"
@@ -304,7 +316,27 @@ class _Patient:
             else "nothing says what it was made for: something else made it, and it is empty"
         )
         vectors = f" Its dense vectors: {named}." if named else " It has no dense vector."
-        self._add("written-by-something-else", "warning", message + "." + vectors, self._command("adopt"))
+        usual = dimension_of(resolve_dense(None))
+        model = () if usual in {size for size, _ in state.vectors.values()} else ("--model", "THE_MODEL_THAT_MADE_THEM")
+        mend = self._command("adopt", *(model if named else ()))
+        self._add("written-by-something-else", "warning", message + "." + vectors, mend)
+
+    def _about_rewriting(self, schema: Schema) -> None:
+        """What `adopt` and `reembed` write beside a collection says in its record what it is."""
+        record = schema.record or {}
+        source = record.get("replaces")
+        if record.get("rewriting"):
+            message = f"it was to take the place of {source!r}, and the command that writes it was interrupted"
+            mend = f"start that command again; or give it up: {self._of(source, '--drop-unfinished')}"
+            self._add("unfinished-rewriting", "warning", message, mend)
+        elif source in self.others:
+            message = f"it has taken the place of {source!r}, which is kept"
+            self._add("replaced-is-kept", "note", message, self._of(self.name, "--drop-replaced"))
+
+    def _of(self, name: object, option: str) -> str:
+        if self._place is None:
+            return f"index.{option.strip('-').replace('-', '_')}()"
+        return shlex.join(["twofold", "reembed", "-l", self._place, "-c", str(name), option])
 
     def _about_indexes(self, schema: Schema, state: State, first: Sequence[Point], *, has_parts: bool) -> None:
         """The payload indexes that filters want, as far as can be known without knowing the filters."""
@@ -468,16 +500,17 @@ class _Patient:
         self.facts["compared"] = len(pairs)
         if not strange:
             return
+        recorded = (schema.record or {}).get("dense") or {}
         has = "has a vector" if strange == 1 else "have vectors"
         looked = (
             f"of {len(pairs)} rows that were looked at, {strange} {has} that {encoder.name} does not make of the text"
         )
         if strange < len(pairs):
             message = f"{looked}: several models wrote here, or a text was changed and not encoded"
-            self._add("several-models", "error", message, self._command("reembed"))
+            self._add("several-models", "error", message, self._reembed(recorded))
         elif schema.record is not None:
             message = f"{looked}: another model wrote them"
-            self._add("wrong-model", "error", message, self._command("reembed"))
+            self._add("wrong-model", "error", message, self._reembed(recorded))
 
     def _encoder(self, schema: Schema) -> Flow[DenseEncoder | None]:
         """The model that the collection names, or the one that was given for it; None if it can't be had."""
@@ -494,7 +527,7 @@ class _Patient:
             encoder: DenseEncoder = yield Work(lambda: resolve_dense(asked))
         except Exception as error:
             message = f"its model {name} can't be loaded here, so searches go by words alone: {error}"
-            mend = f"as the message says; or take another model: {self._command('reembed')}"
+            mend = f"as the message says; or take another model: {self._command('reembed', '--to', 'fast')}"
             self._add("model-unavailable", "warning", message, mend)
             return None
         return encoder
