@@ -141,10 +141,6 @@ def another_format(client: QdrantClient, name: str) -> None:
     client.update_collection(name, metadata={"twofold": {**record, "format": 99}})
 
 
-def without_graph(client: QdrantClient, name: str) -> None:
-    client.update_collection(name, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=0))
-
-
 DEFECTS: Mapping[str, Plant] = {
     "written-by-something-else": lambda client, name: remade(client, name, record=False),
     "no-words": lambda client, name: client.delete_vector_name(name, "bm25"),
@@ -402,6 +398,16 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
             "notes", metadata={"twofold": {**record, "dense": {**record["dense"], "model": "nobody/has-this"}}}
         )
     assert codes(diagnose(tmp_path)) == {"notes": ["model-unavailable"]}
+
+
+@pytest.mark.parametrize("record", [{"format": 1}, {"format": "x"}, {"format": 1, "dense": "fast", "sparse": {}}])
+def test_a_record_that_was_overwritten(place: Place, record: Any) -> None:
+    place.make("notes")
+    with place.client() as client:
+        client.update_collection("notes", metadata={"twofold": record})
+    mend = found_at(place)["broken-record"].mend
+    place.carry_out(mend)
+    assert list(found_at(place)) == ["written-by-something-else"]
 
 
 def test_what_an_interrupted_or_a_finished_rewriting_left(tmp_path: Path) -> None:

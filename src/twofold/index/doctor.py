@@ -221,6 +221,8 @@ class _Patient:
         except TwofoldError as error:
             self._damaged(error)
             return
+        if schema.record is not None and not self._can_read(schema.record):
+            return
         self._about_layout(schema, state)
         self._about_rewriting(schema)
         self._about_engine(state)
@@ -239,10 +241,10 @@ class _Patient:
         location = self.connection.location
         return None if location == ":memory:" or location.startswith("your ") else without_secrets(location)
 
-    def _command(self, verb: str, *options: str, arguments: str = "") -> str:
-        """A command to type; where there is no place to type, the method of the same name with its arguments."""
+    def _command(self, verb: str, *options: str) -> str:
+        """A command to type; where there is no place to type, the method of the same name."""
         if self._place is None:
-            return f"index.{verb}({arguments})"
+            return f"index.{verb}()"
         return shlex.join(["twofold", verb, "-l", self._place, "-c", self.name, *options])
 
     def _reembed(self, recorded: Mapping[str, Any]) -> str:
@@ -272,6 +274,20 @@ class _Patient:
 
     # --- what it is made of ---
 
+    def _can_read(self, record: Mapping[str, Any]) -> bool:
+        """What follows goes by the record that Twofold keeps in a collection."""
+        dense, sparse = record.get("dense"), record.get("sparse")
+        whole = isinstance(dense, Mapping) and {"model", "dim"} <= {*dense}
+        whole = whole and isinstance(sparse, Mapping) and "model" in sparse
+        if isinstance(record.get("format"), int) and record["format"] > FORMAT:
+            message = f"it has format {record['format']}, and this version of Twofold reads {FORMAT}"
+            self._add("newer-format", "error", message, "pip install -U twofold")
+        elif record.get("format") != FORMAT or not whole:
+            message = "its record of models and settings was overwritten, so it can't be opened"
+            mend = self._client(f"update_collection({self.name!r}, metadata={{'twofold': None}})")
+            self._add("broken-record", "error", message, f"{mend}  # then look again")
+        return not self.findings
+
     def _about_layout(self, schema: Schema, state: State) -> None:
         record = schema.record or {}
         recorded = record.get("dense") or {}
@@ -286,9 +302,6 @@ class _Patient:
             "indexed_vectors": state.indexed_vectors,
             "payload_indexes": dict(sorted(schema.indexed.items())),
         }
-        if record and record.get("format") != FORMAT:
-            message = f"it has format {record.get('format')!r}, and this version of Twofold reads {FORMAT}"
-            self._add("newer-format", "error", message, "pip install -U twofold")
         if schema.record is None:
             self._about_foreign(schema, state)
         if DENSE in state.vectors and not schema.sparse and schema.record is not None:
