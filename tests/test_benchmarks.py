@@ -206,7 +206,9 @@ def test_each_set_counts_alike_in_what_relevance_says() -> None:
     steps = floor.by_relevance([[(0.95, True)] * 3 + [(0.91, False)], [(1.0, False)], [(0.3, True)]])
     assert [count for count, _ in steps] == [0, 0, 0, 1, 0, 0, 0, 0, 0, 5]
     assert [steps[3][1], steps[9][1]] == pytest.approx([1.0, 0.375])
-    assert floor.drawn(steps).count("<circle") == 2
+    drawing = ElementTree.fromstring(floor.drawn(steps))
+    assert len(drawing.findall("{*}circle")) == 2
+    assert len(drawing.findall("{*}line[@stroke-dasharray]")) == 1, "where a probability would lie"
 
 
 def test_tuning_is_tried_on_questions_that_it_never_saw(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,10 +108,14 @@ def drawn(steps: Sequence[tuple[int, float]]) -> str:
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for tenth in range(0, 11, 2):
-        x, y = left + width * tenth / 10, top + height * (1 - tenth / 10)
+        x, y = left + round(width * tenth / 10), top + round(height * (1 - tenth / 10))
         lines.append(f'<line x1="{left}" y1="{y}" x2="{left + width}" y2="{y}" stroke="#ddd"/>')
         lines.append(f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{tenth * 10} %</text>')
         lines.append(f'<text x="{x}" y="{top + height + 18}" text-anchor="middle">{tenth / 10:.1f}</text>')
+    # Where a probability would lie.
+    lines.append(
+        f'<line x1="{left}" y1="{top + height}" x2="{left + width}" y2="{top}" stroke="#bbb" stroke-dasharray="4 4"/>'
+    )
     points = [
         (left + width * (n + 0.5) / _STEPS, top + height * (1 - share), count) for n, (count, share) in enumerate(steps)
     ]
@@ -122,7 +126,7 @@ def drawn(steps: Sequence[tuple[int, float]]) -> str:
         for x, y, count in points
         if count
     ]
-    middle = left + width / 2
+    middle = left + width // 2
     lines.append(f'<text x="{middle}" y="{top + height + 40}" text-anchor="middle">relevance of the best hit</text>')
     lines.append(f'<text x="{left + 8}" y="{top + 14}">best hits that are right</text>')
     return "\n".join([*lines, "</svg>", ""])

@@ -48,6 +48,8 @@ class RestServer:
         self.known: dict[str, str] = {}
         self.status = "green"
         """What is said of every collection."""
+        self.instead: dict[str, str] = {}
+        """What is said of collections, and of their shards, in place of what the engine says: texts in the JSON."""
         self.faults = Faults()
         self.requests: list[tuple[str, str]] = []
         """(method, path) of every request that arrived."""
@@ -203,6 +205,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.owner.handled.append((self.command, path))
         owner = self.server.owner
         result = result.replace('"status":"green"', f'"status":"{owner.status}"')
+        if self.command == "GET":
+            for said, other in owner.instead.items():
+                result = result.replace(said, other)
         if self.command == "GET" and path.count("/") == 2:
             if owner.stale_reads and path in owner.known:
                 owner.stale_reads, result = owner.stale_reads - 1, owner.known[path]

@@ -112,6 +112,15 @@ def _exists(client: QdrantClient, names: Names, _: Any) -> models.CollectionExis
     return models.CollectionExistence(exists=client.collection_exists(names["c"]))
 
 
+def _shards(client: QdrantClient, names: Names, _: Any) -> models.CollectionClusterInfo:
+    """One node, one shard, one copy of it."""
+    points = client.get_collection(names["c"]).points_count or 0
+    shard = models.LocalShardInfo(shard_id=0, points_count=points, state=models.ReplicaState.ACTIVE)
+    return models.CollectionClusterInfo(
+        peer_id=1, shard_count=1, local_shards=[shard], remote_shards=[], shard_transfers=[]
+    )
+
+
 def _upsert(client: QdrantClient, names: Names, body: models.PointsBatch | models.PointsList) -> Any:
     points = body.batch if isinstance(body, models.PointsBatch) else body.points
     options: dict[str, Any] = {
@@ -221,6 +230,7 @@ for _line, _body, _call in (
     (f"PATCH {_C}", models.UpdateCollection, _update),
     (f"DELETE {_C}", None, lambda client, names, _: client.delete_collection(names["c"])),
     (f"GET {_C}/exists", None, _exists),
+    (f"GET {_C}/cluster", None, _shards),
     (f"GET {_C}/aliases", None, lambda client, names, _: client.get_collection_aliases(names["c"])),
     (f"PUT {_C}/index", models.CreateFieldIndex, _create_index),
     (f"DELETE {_C}/index/{{field}}", None, lambda client, n, _: client.delete_payload_index(n["c"], n["field"])),

@@ -228,6 +228,19 @@ def test_the_default_fusion_keeps_its_alpha_at_any_size(memory: Memory, crowd: M
     assert crowd.recall("note 7").alpha == 0.5
 
 
+@pytest.mark.parametrize(
+    ("model", "said"), [("fast", "meaning and words count alike"), ("best", "meaning counts, and words 0.75 of that")]
+)
+def test_how_much_words_count_is_said_as_it_is(model: str, said: str) -> None:
+    memory = Memory.open(":memory:", user="ada", dense=model)
+    memory.remember("Rathole listens on port 2333")
+    result = memory.recall("rathole port", explain=True)
+    assert (result.alpha, result.alpha_reason) == (0.5, f"{said}, each on the scale that it has here")
+    assert result[0].explanation is not None
+    assert result.alpha_reason in str(result[0].explanation)
+    memory.close()
+
+
 def test_three_matched_tags_count_half_as_much_again(quick: Store) -> None:
     with quick.open() as memory:
         memory.remember("A memory with everything.", tags=["alpha", "beta", "gamma"])

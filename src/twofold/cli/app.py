@@ -15,6 +15,7 @@ import typer
 
 from twofold.cli.console import Commands, complain, out, print_json, printable, result_as_json, show_hits, unrepeated
 from twofold.cli.demo import demo
+from twofold.cli.doctor import doctor, repair
 from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.rewrite import adopt, reembed
 from twofold.cli.sources import add
@@ -140,6 +141,8 @@ def _readable(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+app.command()(doctor)
+app.command()(repair)
 app.command("eval")(evaluate)
 app.command()(sweep)
 for _name, _command in (("export", export), ("import", import_), ("backup", backup), ("move", move)):

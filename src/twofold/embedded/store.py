@@ -215,6 +215,12 @@ class Store:
         self._check_open()
         return sorted([*self._collections, *self._damaged])
 
+    @property
+    def unreadable(self) -> list[str]:
+        """What the names of collections begin with whose settings can't be read."""
+        self._check_open()
+        return sorted(self._damaged_slugs)
+
     def get(self, name: str) -> Collection:
         """The collection of this name or alias."""
         collection = self._collections.get(name)

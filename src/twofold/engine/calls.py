@@ -7,10 +7,13 @@ conditions of ours or a native `models.Filter`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from twofold.engine.layout import OWN, Layout, NewPoint, Point, Schema, ScoredPoint
+from twofold.engine.layouts import restored
 from twofold.engine.requests import EngineQuery, Filter
+from twofold.engine.state import Replica, State
 from twofold.flow import Call, Flow
 
 
@@ -34,7 +37,7 @@ def exists(collection: str) -> Flow[bool]:
 
 
 def collections() -> Flow[list[str]]:
-    """The names of all collections."""
+    """The names of all collections, also of those that can't be used."""
     return _call("collections")
 
 
@@ -66,6 +69,27 @@ def create(collection: str, settings: Mapping[str, Any]) -> Flow[None]:
 def describe(collection: str) -> Flow[Schema]:
     """What a collection offers."""
     return _call("describe", collection=collection)
+
+
+def inspect(collection: str) -> Flow[State]:
+    """The state that a collection is in."""
+    return _call("inspect", collection=collection)
+
+
+def replicas(collection: str) -> Flow[list[Replica]]:
+    """The copies of its shards; none where the engine is no server."""
+    return _call("replicas", collection=collection)
+
+
+def set_idf(collection: str, name: str) -> Flow[None]:
+    """Let a sparse vector count words by how rare they are."""
+    return _call("set_idf", collection=collection, name=name)
+
+
+def described(collection: str) -> Flow[Schema]:
+    """`describe`, with the layout that the collection's record notes."""
+    schema: Schema = yield from describe(collection)
+    return schema if schema.record is None else replace(schema, layout=restored(schema.record))
 
 
 def set_metadata(collection: str, metadata: Mapping[str, Any]) -> Flow[None]:

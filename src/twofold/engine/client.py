@@ -24,6 +24,7 @@ from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import OWN, Layout, NewPoint, Schema, engine_id, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
+from twofold.engine.state import read_replicas, read_state
 from twofold.errors import ConfigError, EngineError, EngineUnavailable, TwofoldError
 from twofold.flow import Call
 
@@ -163,6 +164,9 @@ def _add_words(name: str, idf: bool) -> dict[str, Any]:
     return {"vector_name": name, "vector_name_config": params}
 
 
+_IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+
+
 @lru_cache(maxsize=64)
 def verbs(layout: Layout) -> dict[str, Verb]:
     """How a client is asked for what is in rows of that layout."""
@@ -179,6 +183,9 @@ def verbs(layout: Layout) -> dict[str, Verb]:
         "exists": Verb("collection_exists", dict, bool),
         "create": Verb("create_collection", _create),
         "describe": Verb("get_collection", dict, lambda info: _schema(info, layout)),
+        "inspect": Verb("get_collection", dict, read_state),
+        "replicas": Verb("collection_cluster_info", dict, read_replicas),
+        "set_idf": Verb("update_collection", lambda name: {"sparse_vectors_config": {name: _IDF}}),
         "set_metadata": Verb("update_collection", lambda metadata: {"metadata": dict(metadata)}),
         "collections": Verb("get_collections", dict, lambda answer: sorted(each.name for each in answer.collections)),
         "aliases": Verb(

@@ -22,10 +22,12 @@ from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store
 from twofold.embedded.collection import match_value
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
+from twofold.embedded.store import should_optimize
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import OWN, Layout, NewPoint, Schema, engine_id, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
+from twofold.engine.state import Replica, State, read_modifiers, read_vectors
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
 from twofold.flow import Call
 
@@ -123,12 +125,12 @@ class EdgeEngine:
     def exists(self, collection: str) -> bool:
         return self._store.has(collection)
 
+    def collections(self) -> list[str]:
+        return sorted([*self._store.names(), *self._store.unreadable])
+
     def create(self, collection: str, settings: Mapping[str, Any]) -> None:
         metadata = to_edge_payload(settings.get("metadata"))  # plain JSON, whatever an encoder says of itself
         self._store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self._store.in_memory))
-
-    def collections(self) -> list[str]:
-        return self._store.names()
 
     def aliases(self) -> dict[str, str]:
         return self._store.aliases
@@ -148,6 +150,27 @@ class EdgeEngine:
         info, indexes = held.read("info"), held.settings.indexes
         present = {key: indexes[key] for key in info.payload_schema if key in indexes}
         return read_schema(held.settings.config, info.points_count or 0, present, self._layout)
+
+    def inspect(self, collection: str) -> State:
+        held = self._store.get(collection)
+        info, config = held.read("info"), held.settings.config
+        return State(
+            vectors=read_vectors(config),
+            sparse=read_modifiers(config),
+            segments=info.segments_count,
+            indexed_vectors=info.indexed_vectors_count or 0,
+            worth_optimizing=should_optimize(held),
+        )
+
+    def replicas(self, collection: str) -> list[Replica]:
+        return []
+
+    def set_idf(self, collection: str, name: str) -> None:
+        def with_idf(settings: Settings) -> Mapping[str, Any]:
+            sparse = settings.sparse_vectors()
+            return {**settings.config, "sparse_vectors": {**sparse, name: {**sparse[name], "modifier": "idf"}}}
+
+        self._store.get(collection).reconfigure(with_idf)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:
         self._store.get(collection).merge_metadata(to_edge_payload(metadata))

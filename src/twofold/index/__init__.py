@@ -1,5 +1,6 @@
 """HybridIndex and the flows behind it."""
 
+from twofold.index.doctor import Diagnosis, Finding, adiagnose, diagnose
 from twofold.index.hybrid import HybridIndex
 
-__all__ = ["HybridIndex"]
+__all__ = ["Diagnosis", "Finding", "HybridIndex", "adiagnose", "diagnose"]

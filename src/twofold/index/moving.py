@@ -21,7 +21,7 @@ from twofold.engine.requests import VectorQuery
 from twofold.errors import TransferError
 from twofold.filters import HasPoint
 from twofold.flow import run
-from twofold.index.transfer import BATCH_SIZE, Header, as_line, connected, described, make_like, new_point, require
+from twofold.index.transfer import BATCH_SIZE, Header, as_line, connected, make_like, new_point, require
 
 _SAMPLED_ROWS = 20
 _COMPARED_HITS = 10
@@ -75,7 +75,7 @@ class _Move:
         self._here = here
         self._there = there
         self._on_progress = on_progress
-        self._schema: Schema = run(described(name), here)
+        self._schema: Schema = run(calls.described(name), here)
         self._layout = self._schema.layout
         self._names: tuple[str, ...] = ()
         self._sample: list[Point] = []

@@ -395,16 +395,7 @@ def _dense_for(wish: Wish, recorded: Mapping[str, Any]) -> DenseEncoder:
 
 def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
     if wish.sparse is None and wish.language in (None, recorded.get("language")):
-        settings = dict(recorded)
-        model = settings.pop("model")
-        if model == "bm25":
-            return BM25(**{**_BEFORE, **settings})
-        try:
-            return resolve_sparse(model, None)
-        except ConfigError as error:
-            raise ConfigError(
-                f"collection {wish.collection!r} was written with sparse model {model!r}: pass it as sparse="
-            ) from error
+        return recorded_sparse(wish.collection, recorded)
     sparse = resolve_sparse(wish.sparse, wish.language)
     if sparse.settings != dict(recorded):
         both = {key: (recorded.get(key), sparse.settings.get(key)) for key in {*recorded, *sparse.settings}}
@@ -416,6 +407,20 @@ def _sparse_for(wish: Wish, recorded: Mapping[str, Any]) -> SparseEncoder:
             found=sparse.settings,
         )
     return sparse
+
+
+def recorded_sparse(collection: str, recorded: Mapping[str, Any]) -> SparseEncoder:
+    """The encoder for words that a collection was written with."""
+    settings = dict(recorded)
+    model = settings.pop("model")
+    if model == "bm25":
+        return BM25(**{**_BEFORE, **settings})
+    try:
+        return resolve_sparse(model, None)
+    except ConfigError as error:
+        raise ConfigError(
+            f"collection {collection!r} was written with sparse model {model!r}: pass it as sparse="
+        ) from error
 
 
 def _check(

@@ -14,7 +14,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -119,12 +119,6 @@ def vector_names(schema: Schema) -> tuple[str, ...]:
     layout = schema.layout
     legs = ((layout.dense, schema.dense_dim), (layout.sparse, schema.sparse))
     return tuple(str(name) for name, there in legs if there)
-
-
-def described(collection: str) -> Flow[Schema]:
-    """What a collection offers, under the layout that its record notes."""
-    schema: Schema = yield from calls.describe(collection)
-    return schema if schema.record is None else replace(schema, layout=restored(schema.record))
 
 
 def _vectors(row: Point) -> Mapping[str | None, Any]:
@@ -298,7 +292,7 @@ def export_from(ready: Ready, path: str | Path, where: FilterLike | None, advanc
 
 def export(collection: str, path: str | Path, where: FilterLike | None, advance: Advance) -> Flow[int]:
     """Write all rows that match into a file, and say how many; it appears under its name when it is complete."""
-    schema, node, number, offset = (yield from described(collection)), as_node(where), 0, None
+    schema, node, number, offset = (yield from calls.described(collection)), as_node(where), 0, None
     header = Header.of(collection, schema, (yield from calls.count(collection, node)))
     with _new_file(Path(path).expanduser()) as file:
         yield Work(partial(file.write, header.as_line().encode()))
@@ -526,7 +520,7 @@ def make_like(collection: str, header: Header, record: Mapping[str, Any], engine
             name: settings["sparse_vectors"][SPARSE] for name in header.vectors if name == layout.sparse
         }
         yield from calls.create(collection, settings)
-    schema = yield from described(collection)
+    schema = yield from calls.described(collection)
     lacking = PayloadIndexes(collection, schema, enabled=engine.indexes)
     yield from lacking.make(header.indexes)
     return schema

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from twofold.flow import Closeable, Flow
 from twofold.index import rewriting, transfer, tuning, writing
+from twofold.index.doctor import Diagnosis, examine
 from twofold.index.queries import FilterLike
+from twofold.index.repair import Repairs, repair
 from twofold.index.searching import Searcher
 from twofold.index.transfer import Imported, ScannedDocument
 from twofold.ranking.calibration import Calibration
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from twofold.config import SearchConfig
     from twofold.embedded import OptimizeProgress
     from twofold.engine.connection import Connection
+    from twofold.index.opening import Wish
     from twofold.index.rewriting import Rewritten
 
 T = TypeVar("T")
@@ -32,6 +35,7 @@ class Upkeep(Closeable):
     """Telling about a collection, optimising it, taking it elsewhere, fitting its ranking."""
 
     _connection: Connection
+    _wish: Wish
     _config: SearchConfig
 
     def perform(self, make: Callable[[Searcher], Flow[T]]) -> T:
@@ -262,6 +266,40 @@ class Upkeep(Closeable):
     async def abackup(self, path: str | Path) -> dict[str, int]:
         """`backup` without blocking the event loop."""
         return await self.aperform(lambda s: transfer.backup(s.ready.engine, path))
+
+    # --- what is wrong with it ----------------------------------------------------------------
+
+    def doctor(self) -> Diagnosis:
+        """What is wrong with the collection, and what mends it: see docs/doctor.md. Nothing is written.
+
+        Every row is read once, without its vectors, so it takes as long as an export of the texts.
+        """
+        return self.perform(self._examined)
+
+    async def adoctor(self) -> Diagnosis:
+        """`doctor` without blocking the event loop."""
+        return await self.aperform(self._examined)
+
+    def _examined(self, searcher: Searcher) -> Flow[Diagnosis]:
+        ready = searcher.ready
+        return examine(self._connection, [ready.collection], dense=ready.dense, settings=self._wish.settings)
+
+    def repair(self, *, progress: writing.ProgressLike = False) -> Repairs:
+        """Mend what can be mended in place: rows without words or without a vector get them, from their texts.
+
+        A vector for words without the IDF modifier gets it, and parts the index that finds their neighbours. Texts,
+        metadata and the vectors that are there stay as they are. Interrupted, it goes on when it is called again.
+
+        Args:
+            progress: True for a progress bar, or a function that gets (done, None).
+        """
+        with writing.reporting(None, progress) as advance:
+            return self.perform(lambda s: repair(s.ready, advance))
+
+    async def arepair(self, *, progress: writing.ProgressLike = False) -> Repairs:
+        """`repair` without blocking the event loop."""
+        with writing.reporting(None, progress) as advance:
+            return await self.aperform(lambda s: repair(s.ready, advance))
 
     # --- fitting it to the collection ----------------------------------------------------------
 

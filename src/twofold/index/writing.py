@@ -27,7 +27,7 @@ from twofold.documents import (
 )
 from twofold.encoders.base import Sparse, Vectors, check_dense
 from twofold.engine import calls
-from twofold.engine.layout import GIVEN_KEY, Point, Stored, from_point, to_point
+from twofold.engine.layout import GIVEN_KEY, NewPoint, Point, Stored, from_point, to_point
 from twofold.errors import (
     CollectionMismatch,
     ConfigError,
@@ -260,6 +260,24 @@ def encode_anew(ready: Ready, rows: Sequence[Stored]) -> Flow[dict[str, tuple[Ve
         around = yield from rewritten(partial(_read_parts, ready), [each.place for each in parts], parts, points)
         made.update({each.place.point: each for each in around if each.place.point in points})
     return {point: (each.dense, each.sparse) for point, each in made.items()}
+
+
+def lacking_vectors(ready: Ready, rows: Sequence[Point]) -> Flow[list[NewPoint]]:
+    """The vectors that stored rows lack, as `add` makes them: those of parts with something of their neighbours."""
+    layout, present = ready.layout, {str(row.id): row.vector for row in rows}
+    stored = [from_point(row, layout) for row in rows]
+    readable = [row for row in stored if row.searched_text.strip()]
+    encoded = (yield from encode_anew(ready, readable)) if readable else {}
+    points = []
+    for row in readable:
+        dense, sparse = encoded[row.point]
+        there = present[row.point] or {}
+        names = there if isinstance(there, Mapping) else {""}
+        made = {layout.dense: dense, layout.sparse: sparse if sparse is not None and sparse.indices else None}
+        lacking = {name: vector for name, vector in made.items() if vector is not None and name not in names}
+        if lacking:
+            points.append(NewPoint(row.point, {str(name): vector for name, vector in lacking.items()}, {}))
+    return points
 
 
 def encode_dense(ready: Ready, texts: list[str]) -> Flow[Sequence[Vectors]]:

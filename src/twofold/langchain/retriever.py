@@ -51,6 +51,8 @@ class HybridRetriever(BaseRetriever):
     explain: bool = False
     """Add `score`, `explanation` and, for a memory, `memory` to the metadata. They differ from query to query, so what
     merges the answers to several queries would take one document for several."""
+    title_key: str | None = None
+    """Put the title of a document that has one into its metadata, under this name."""
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since`, `min_trust` …."""
 
@@ -65,14 +67,14 @@ class HybridRetriever(BaseRetriever):
     ) -> list[Document]:
         arguments = self._search_arguments(overrides)
         search = self.index.search if self.index else cast(Memory, self.memory).recall
-        return to_documents(search(query, **arguments), explain=arguments["explain"])
+        return to_documents(search(query, **arguments), explain=arguments["explain"], title_key=self.title_key)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **overrides: Any
     ) -> list[Document]:
         arguments = self._search_arguments(overrides)
         search = self.index.asearch if self.index else cast(Memory, self.memory).arecall
-        return to_documents(await search(query, **arguments), explain=arguments["explain"])
+        return to_documents(await search(query, **arguments), explain=arguments["explain"], title_key=self.title_key)
 
     def _search_arguments(self, overrides: dict[str, Any]) -> dict[str, Any]:
         """The arguments of one search: those of the call before those of the retriever."""

@@ -50,14 +50,15 @@ class IndexEmbeddings(Embeddings):
         return await self._index.aembed_query(text)
 
 
-def to_document(stored: Hit | StoredDocument) -> Document:
-    """A document as it was stored, nothing added."""
-    return Document(page_content=stored.text, id=stored.id, metadata=dict(stored.metadata))
+def to_document(stored: Hit | StoredDocument, title_key: str | None = None) -> Document:
+    """A document as it was stored, nothing added but its title, where that is asked for."""
+    title = {title_key: stored.title} if title_key and stored.title else {}
+    return Document(page_content=stored.text, id=stored.id, metadata={**title, **stored.metadata})
 
 
-def to_documents(result: SearchResult, *, explain: bool = False) -> list[Document]:
+def to_documents(result: SearchResult, *, explain: bool = False, title_key: str | None = None) -> list[Document]:
     """The hits of a search; with `explain`, each with its score and why it is there beside its own metadata."""
-    documents = [to_document(hit) for hit in result]
+    documents = [to_document(hit, title_key) for hit in result]
     for hit, document in zip(result if explain else (), documents, strict=False):
         own = document.metadata
         if "explanation" not in own:  # which marks what a search added, when a document is written back
@@ -77,7 +78,10 @@ def _as_columns(documents: Sequence[Document], arguments: Mapping[str, Any]) -> 
 
 
 def _to_stored(
-    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
+    texts: Iterable[str],
+    metadatas: Sequence[dict[str, Any] | None] | None,
+    ids: Sequence[str | None] | None,
+    title_key: str | None,
 ) -> list[StoredDocument]:
     """Texts as documents of an index; one whose id is None gets one derived from what it holds, None is no metadata."""
     given = list(texts)
@@ -85,7 +89,10 @@ def _to_stored(
         if column and len(column) != len(given):
             raise InvalidDocument(f"{len(given)} texts but {len(column)} {name}: give one for each text")
     rows = zip(given, metadatas or [{}] * len(given), ids or [None] * len(given), strict=True)
-    return [StoredDocument(text, identity, _own_metadata(metadata or {})) for text, metadata, identity in rows]
+    return [
+        StoredDocument(text, identity, own := _own_metadata(metadata or {}), title=own.get(title_key or ""))
+        for text, metadata, identity in rows
+    ]
 
 
 def _own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +107,17 @@ class HybridVectorStore(VectorStore):
     Searches take whatever `HybridIndex.search` takes besides k: `filter`, `alpha`, `fusion`, `min_score`, `depth` ….
     """
 
-    def __init__(self, index: HybridIndex, *, embedding: Any = None) -> None:
+    def __init__(self, index: HybridIndex, *, embedding: Any = None, title_key: str | None = None) -> None:
         """Make a store of an open index.
 
         Args:
             index: Where the documents are. It can be used beside the store.
             embedding: The LangChain embedding that it was opened with, if `embeddings` is to be that very object.
+            title_key: The metadata field that is a document's title, such as "title": it then counts for meaning and
+                for words as the text does, and stays in the metadata. By default metadata is for filters alone.
         """
         self.index = index
+        self.title_key = title_key
         self._embedding = embedding if isinstance(embedding, Embeddings) else IndexEmbeddings(index)
 
     @property
@@ -127,6 +137,7 @@ class HybridVectorStore(VectorStore):
         ids: list[str] | None = None,
         location: Location = ":memory:",
         collection: str = "twofold",
+        title_key: str | None = None,
         **options: Any,
     ) -> Self:
         """Open a store and add texts to it.
@@ -139,9 +150,11 @@ class HybridVectorStore(VectorStore):
             ids: One for each text; derived from text and metadata if not given.
             location: A folder, ":memory:", the URL of a Qdrant server, or a client of your own.
             collection: The name of the collection.
+            title_key: The metadata field that is a document's title, if there is one.
             options: Whatever else `HybridIndex.open` takes: `language`, `sparse`, `config`, `api_key` ….
         """
-        store = cls(HybridIndex.open(location, collection, dense=embedding, **options), embedding=embedding)
+        index = HybridIndex.open(location, collection, dense=embedding, **options)
+        store = cls(index, embedding=embedding, title_key=title_key)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
@@ -155,10 +168,12 @@ class HybridVectorStore(VectorStore):
         ids: list[str] | None = None,
         location: Location = ":memory:",
         collection: str = "twofold",
+        title_key: str | None = None,
         **options: Any,
     ) -> Self:
         """`from_texts` without blocking the event loop."""
-        store = cls(await HybridIndex.aopen(location, collection, dense=embedding, **options), embedding=embedding)
+        index = await HybridIndex.aopen(location, collection, dense=embedding, **options)
+        store = cls(index, embedding=embedding, title_key=title_key)
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 
@@ -183,7 +198,7 @@ class HybridVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Store texts, and replace those whose id is already there; `batch_size` and `progress` are as for `add`."""
-        return self.index.add(_to_stored(texts, metadatas, ids), **kwargs)
+        return self.index.add(_to_stored(texts, metadatas, ids, self.title_key), **kwargs)
 
     async def aadd_texts(
         self,
@@ -194,7 +209,7 @@ class HybridVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """`add_texts` without blocking the event loop."""
-        return await self.index.aadd(_to_stored(texts, metadatas, ids), **kwargs)
+        return await self.index.aadd(_to_stored(texts, metadatas, ids, self.title_key), **kwargs)
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """Store documents, and replace those whose id is already there. `ids` go before the documents' own."""
@@ -224,41 +239,46 @@ class HybridVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents by id, in the order of the ids; those that aren't there are left out."""
-        return [to_document(each) for each in self.index.get(list(ids)) if each is not None]
+        return [to_document(each, self.title_key) for each in self.index.get(list(ids)) if each is not None]
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """`get_by_ids` without blocking the event loop."""
-        return [to_document(each) for each in await self.index.aget(list(ids)) if each is not None]
+        return [to_document(each, self.title_key) for each in await self.index.aget(list(ids)) if each is not None]
+
+    def _documents(self, result: SearchResult) -> list[Document]:
+        return to_documents(result, title_key=self.title_key)
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Find documents by meaning and by words."""
-        return to_documents(self.index.search(query, k, **kwargs))
+        return self._documents(self.index.search(query, k, **kwargs))
 
     async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """`similarity_search` without blocking the event loop."""
-        return to_documents(await self.index.asearch(query, k, **kwargs))
+        return self._documents(await self.index.asearch(query, k, **kwargs))
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """The same, each with its final score: higher is better."""
-        return [(to_document(hit), hit.score) for hit in self.index.search(query, k, **kwargs)]
+        return [(to_document(hit, self.title_key), hit.score) for hit in self.index.search(query, k, **kwargs)]
 
     async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
         """`similarity_search_with_score` without blocking the event loop."""
-        return [(to_document(hit), hit.score) for hit in await self.index.asearch(query, k, **kwargs)]
+        return [(to_document(hit, self.title_key), hit.score) for hit in await self.index.asearch(query, k, **kwargs)]
 
     def _similarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
-        return [(to_document(hit), hit.relevance) for hit in self.index.search(query, k, **kwargs)]
+        return [(to_document(hit, self.title_key), hit.relevance) for hit in self.index.search(query, k, **kwargs)]
 
     async def _asimilarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
-        return [(to_document(hit), hit.relevance) for hit in await self.index.asearch(query, k, **kwargs)]
+        return [
+            (to_document(hit, self.title_key), hit.relevance) for hit in await self.index.asearch(query, k, **kwargs)
+        ]
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """Find the documents nearest to a vector, by meaning alone."""
-        return to_documents(self.index.search_by_vector(embedding, k, **kwargs))
+        return self._documents(self.index.search_by_vector(embedding, k, **kwargs))
 
     async def asimilarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """`similarity_search_by_vector` without blocking the event loop."""
-        return to_documents(await self.index.asearch_by_vector(embedding, k, **kwargs))
+        return self._documents(await self.index.asearch_by_vector(embedding, k, **kwargs))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -272,25 +292,25 @@ class HybridVectorStore(VectorStore):
             lambda_mult: From 0, as different as possible, to 1, the ranking of `similarity_search`.
             kwargs: Whatever else `HybridIndex.search_diverse` takes.
         """
-        return to_documents(self.index.search_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
+        return self._documents(self.index.search_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` without blocking the event loop."""
-        return to_documents(await self.index.asearch_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
+        return self._documents(await self.index.asearch_diverse(query, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Find documents that are near a vector and differ from each other."""
-        return to_documents(self.index.search_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
+        return self._documents(self.index.search_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
     async def amax_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search_by_vector` without blocking the event loop."""
-        return to_documents(await self.index.asearch_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
+        return self._documents(await self.index.asearch_diverse(embedding, k, **_mmr(fetch_k, lambda_mult), **kwargs))
 
 
 class HybridTranslator(Visitor):

@@ -46,6 +46,7 @@ class HybridRetriever(BaseRetriever):
         rerank: Any = None,
         rerank_top: int | None = None,
         explain: bool = False,
+        title_key: str | None = None,
         search_kwargs: Mapping[str, Any] | None = None,
         callback_manager: CallbackManager | None = None,
         **kwargs: Any,
@@ -65,6 +66,7 @@ class HybridRetriever(BaseRetriever):
             rerank_top: How many of the best it looks at.
             explain: Say for each node where its score comes from. That differs from query to query, so what merges
                 the answers to several queries would take one node for several.
+            title_key: Put the title of a document that has one into the metadata, under this name.
             search_kwargs: Anything else for `HybridIndex.search` or `Memory.recall`: `depth`, `since` ….
             callback_manager: As for any retriever.
             kwargs: Whatever else `BaseRetriever` takes.
@@ -81,14 +83,14 @@ class HybridRetriever(BaseRetriever):
         given = {"filter": to_filter(filters), "alpha": alpha, "fusion": fusion, "min_score": min_score}
         given |= {"rerank": rerank, "rerank_top": rerank_top}
         self._arguments = {**given, "explain": explain, **(search_kwargs or {})}
-        self._explain = explain
+        self._shown: dict[str, Any] = {"explain": explain, "title_key": title_key}
         super().__init__(callback_manager=callback_manager, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return to_scored_nodes(self._search(**self._search_arguments(query_bundle)), explain=self._explain)
+        return to_scored_nodes(self._search(**self._search_arguments(query_bundle)), **self._shown)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return to_scored_nodes(await self._asearch(**self._search_arguments(query_bundle)), explain=self._explain)
+        return to_scored_nodes(await self._asearch(**self._search_arguments(query_bundle)), **self._shown)
 
     def _search_arguments(self, query: QueryBundle) -> dict[str, Any]:
         k = {} if self.similarity_top_k is None else {"k": self.similarity_top_k}

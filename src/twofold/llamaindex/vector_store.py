@@ -43,7 +43,7 @@ _DEFAULT_MMR_PREFETCH_FACTOR = 4
 # --- nodes ---------------------------------------------------------------------------------------
 
 
-def _to_document(node: BaseNode) -> Document:
+def _to_document(node: BaseNode, title_key: str | None) -> Document:
     """A node to be stored: found by its own text, filtered by its own metadata."""
     if NODE_KEY in node.metadata:
         raise InvalidDocument(f"node {node.node_id!r} has metadata under {NODE_KEY!r}, which is reserved: rename it")
@@ -51,7 +51,8 @@ def _to_document(node: BaseNode) -> Document:
     dumped = node_to_metadata_dict(node, remove_text=True)
     own = {"content": dumped[_CONTENT_KEY], "type": dumped[_TYPE_KEY], "ref_doc_id": node.ref_doc_id}
     text = node.get_content(metadata_mode=MetadataMode.NONE)
-    return Document(text, node.node_id, {**node.metadata, NODE_KEY: own})
+    title = node.metadata.get(title_key or "")
+    return Document(text, node.node_id, {**node.metadata, NODE_KEY: own}, title=title)
 
 
 def _without_explanation(node: BaseNode) -> BaseNode:
@@ -69,22 +70,23 @@ def _without_explanation(node: BaseNode) -> BaseNode:
     return node.model_copy(update=changes)
 
 
-def to_node(stored: Document | Hit) -> BaseNode:
+def to_node(stored: Document | Hit, title_key: str | None = None) -> BaseNode:
     """A stored document as a node: the one that was stored, or a text with its metadata if it was never one."""
     own = stored.metadata.get(NODE_KEY)
     if not isinstance(own, Mapping):
-        return TextNode(id_=stored.id, text=stored.text, metadata=dict(stored.metadata))
+        title = {title_key: stored.title} if title_key and stored.title else {}
+        return TextNode(id_=stored.id, text=stored.text, metadata={**title, **stored.metadata})
     return metadata_dict_to_node({_CONTENT_KEY: own["content"], _TYPE_KEY: own["type"]}, text=stored.text)
 
 
-def to_scored_nodes(result: SearchResult, *, explain: bool) -> list[NodeWithScore]:
+def to_scored_nodes(result: SearchResult, *, explain: bool, title_key: str | None = None) -> list[NodeWithScore]:
     """The hits of a search as nodes. What explains them is in the metadata, and kept from models."""
-    nodes = (_explained(hit, result) if explain else to_node(hit) for hit in result)
+    found = [to_node(hit, title_key) for hit in result]
+    nodes = (_explained(node, hit, result) if explain else node for node, hit in zip(found, result, strict=True))
     return [NodeWithScore(node=node, score=hit.relevance) for node, hit in zip(nodes, result, strict=True)]
 
 
-def _explained(hit: Hit, result: SearchResult) -> BaseNode:
-    node = to_node(hit)
+def _explained(node: BaseNode, hit: Hit, result: SearchResult) -> BaseNode:
     if "explanation" in node.metadata:  # which marks what a search added, when a node is written back
         return node
     known = {*node.metadata, "score"}  # a scored node has that already
@@ -217,6 +219,7 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
     flat_metadata: bool = False
 
     _index: HybridIndex = PrivateAttr()
+    _title_key: str | None = PrivateAttr()
 
     def __init__(
         self,
@@ -230,6 +233,7 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
         config: SearchConfig | None = None,
         settings: CollectionSettings | None = None,
         index: HybridIndex | None = None,
+        title_key: str | None = None,
         **options: Any,
     ) -> None:
         """Open a store, and create it if it isn't there.
@@ -246,9 +250,12 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
             config: How to search.
             settings: How a new collection is laid out.
             index: An open index, in place of all of the above.
+            title_key: The metadata field that is a node's title, such as "title": its words then find the node as
+                those of the text do. The vector is LlamaIndex's, which has the metadata in it anyway.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
         super().__init__(stores_text=True)
+        self._title_key = title_key
         options |= {"sparse": sparse, "language": language, "config": config, "settings": settings}
         self._index = index or HybridIndex.open(location, collection, dense=_model(embed_model, dims), **options)
 
@@ -260,11 +267,12 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
         collection: str = "twofold",
         embed_model: Any = None,
         dims: int | None = None,
+        title_key: str | None = None,
         **options: Any,
     ) -> HybridVectorStore:
         """Open a store without blocking the event loop."""
         dense = _model(embed_model, dims)
-        return cls(index=await HybridIndex.aopen(location, collection, dense=dense, **options))
+        return cls(index=await HybridIndex.aopen(location, collection, dense=dense, **options), title_key=title_key)
 
     @classmethod
     def class_name(cls) -> str:
@@ -296,11 +304,11 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes with their vectors, and replace those whose id is there; one without a vector is embedded."""
-        return run(_add(self._index, nodes), MethodCaller(self._index))
+        return run(_add(self._index, nodes, self._title_key), MethodCaller(self._index))
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """`add` without blocking the event loop."""
-        return await arun(_add(self._index, nodes), MethodCaller(self._index))
+        return await arun(_add(self._index, nodes, self._title_key), MethodCaller(self._index))
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
@@ -334,13 +342,13 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Nodes by id (in that order), by filter, or all of them; each with its embedding."""
-        return run(_nodes(node_ids, filters), MethodCaller(self._index))
+        return run(_nodes(node_ids, filters, self._title_key), MethodCaller(self._index))
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """`get_nodes` without blocking the event loop."""
-        return await arun(_nodes(node_ids, filters), MethodCaller(self._index))
+        return await arun(_nodes(node_ids, filters, self._title_key), MethodCaller(self._index))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find nodes.
@@ -351,11 +359,11 @@ class HybridVectorStore(BasePydanticVectorStore, Closeable):
             kwargs: For mmr: `mmr_threshold`, from 0, as different as possible, to 1, as near as possible;
                 `mmr_prefetch_k` or `mmr_prefetch_factor`, among how many to choose.
         """
-        return run(_query(query, kwargs), MethodCaller(self._index))
+        return run(_query(query, kwargs, self._title_key), MethodCaller(self._index))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` without blocking the event loop."""
-        return await arun(_query(query, kwargs), MethodCaller(self._index))
+        return await arun(_query(query, kwargs, self._title_key), MethodCaller(self._index))
 
 
 def _model(embed_model: Any, dims: int | None) -> Any:
@@ -376,9 +384,9 @@ def _model(embed_model: Any, dims: int | None) -> Any:
 # --- storing -------------------------------------------------------------------------------------
 
 
-def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
+def _add(index: HybridIndex, nodes: Sequence[BaseNode], title_key: str | None) -> Flow[list[str]]:
     """Store nodes and give their ids. All are checked before the first is written; of several with one id the last."""
-    ids = [record.id for record in check([_to_document(node) for node in nodes])]
+    ids = [record.id for record in check([_to_document(node, title_key) for node in nodes])]
     yield Call("embed", {"texts": []})  # opens the store of an async client, which then knows how long vectors are
     for node in nodes:
         _check_vector(index, node)
@@ -388,7 +396,7 @@ def _add(index: HybridIndex, nodes: Sequence[BaseNode]) -> Flow[list[str]]:
         texts = ["" if node.embedding is not None else node.get_content(MetadataMode.EMBED) for node in some]
         made = iter((yield Call("embed", {"texts": [text for text in texts if text.strip()]})))
         vectors = [next(made) if text.strip() else node.embedding for node, text in zip(some, texts, strict=True)]
-        yield Call("add", {"documents": [_to_document(node) for node in some], "vectors": vectors})
+        yield Call("add", {"documents": [_to_document(node, title_key) for node in some], "vectors": vectors})
     return ids
 
 
@@ -415,19 +423,21 @@ def _which(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[
 # --- finding -------------------------------------------------------------------------------------
 
 
-def _nodes(node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> Flow[list[BaseNode]]:
+def _nodes(
+    node_ids: Sequence[str] | None, filters: MetadataFilters | None, title_key: str | None
+) -> Flow[list[BaseNode]]:
     """Stored nodes with their vectors, in the order of the ids where these were given."""
     found: list[Document] = yield Call("fetch", {"filter": _all_of(node_ids, filters)})
     positions = {identity: position for position, identity in enumerate(node_ids or ())}
     found.sort(key=lambda each: positions.get(each.id or "", len(positions)))
-    nodes = [to_node(each) for each in found]
+    nodes = [to_node(each, title_key) for each in found]
     vectors = yield Call("vectors", {"ids": [each.id for each in found]})
     for node, vector in zip(nodes, vectors, strict=True):
         node.embedding = vector
     return nodes
 
 
-def _query(query: VectorStoreQuery, options: Mapping[str, Any]) -> Flow[VectorStoreQueryResult]:
+def _query(query: VectorStoreQuery, options: Mapping[str, Any], title_key: str | None) -> Flow[VectorStoreQueryResult]:
     """LlamaIndex's query as a search of the index, and the answer in LlamaIndex's form."""
     mode = Mode(query.mode)
     if mode not in _MODES:
@@ -451,7 +461,7 @@ def _query(query: VectorStoreQuery, options: Mapping[str, Any]) -> Flow[VectorSt
         if mode == Mode.HYBRID and query.sparse_top_k is not None:  # how many candidates the lexical leg brings
             arguments["depth"] = max(k, query.similarity_top_k, query.sparse_top_k)
         result = yield Call("search", {"query": text, "vector": vector, "alpha": alpha, **arguments})
-    nodes = [to_node(hit) for hit in result]
+    nodes = [to_node(hit, title_key) for hit in result]
     return VectorStoreQueryResult(nodes=nodes, similarities=_similarities(result, mode), ids=result.ids)
 
 

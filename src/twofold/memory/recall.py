@@ -223,7 +223,7 @@ def _alpha(view: View, request: Recall, fusion: Strategy, vocabulary: Vocabulary
         return Alpha(learned.alpha, learned.reason)
     if view.searcher.tuned is not None and adapts(fusion):
         return Alpha(None, "tuned on pairs for this collection")
-    return adaptive(fusion, vocabulary.memories)
+    return adaptive(fusion, vocabulary.memories, view.ready.dense.word_weight)
 
 
 def adapts(fusion: Strategy) -> bool:
@@ -236,10 +236,11 @@ def learnable(fusion: Strategy) -> bool:
     return adapts(fusion) or fusion == Weighted()
 
 
-def adaptive(fusion: Strategy, memories: int) -> Alpha:
-    """What suits a collection like this."""
+def adaptive(fusion: Strategy, memories: int, word_weight: float = 1.0) -> Alpha:
+    """What suits a collection like this, with a model beside which words count so much."""
     if adapts(fusion):
-        return Alpha(fusion.alpha, "meaning and words count alike, each on the scale that it has here")
+        count = "and words count alike" if word_weight == 1 else f"counts, and words {word_weight:g} of that"
+        return Alpha(fusion.alpha, f"meaning {count}, each on the scale that it has here")
     if fusion != Weighted():
         return Alpha(None, "the weights of the fusion")
     value = next(alpha for size, alpha in _WEIGHTED if memories < size)
