@@ -165,6 +165,25 @@ def _add_words(name: str, idf: bool) -> dict[str, Any]:
 
 
 _IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+# Of collections as a whole, whatever their rows look like.
+_OF_COLLECTIONS = {
+    "version": Verb("info", dict, lambda answer: answer.version),
+    "exists": Verb("collection_exists", dict, bool),
+    "create": Verb("create_collection", _create),
+    "inspect": Verb("get_collection", dict, read_state),
+    "replicas": Verb("collection_cluster_info", dict, read_replicas),
+    "set_idf": Verb("update_collection", lambda name: {"sparse_vectors_config": {name: _IDF}}),
+    "set_metadata": Verb("update_collection", lambda metadata: {"metadata": dict(metadata)}),
+    "collections": Verb("get_collections", dict, lambda answer: sorted(each.name for each in answer.collections)),
+    "aliases": Verb(
+        "get_aliases", dict, lambda answer: {each.alias_name: each.collection_name for each in answer.aliases}
+    ),
+    "set_alias": Verb("update_collection_aliases", _set_alias),
+    "drop": Verb("delete_collection", dict),
+    "add_words": Verb("create_vector_name", _add_words),
+    "create_index": Verb("create_payload_index", _create_index),
+    "optimize": Verb("optimize", lambda progress: {"progress": progress}, bool),
+}
 
 
 @lru_cache(maxsize=64)
@@ -179,23 +198,8 @@ def verbs(layout: Layout) -> dict[str, Verb]:
         return [*map(engine_id, points)] if isinstance(points, Sequence) else where_is(points)
 
     return {
-        "version": Verb("info", dict, lambda answer: answer.version),
-        "exists": Verb("collection_exists", dict, bool),
-        "create": Verb("create_collection", _create),
+        **_OF_COLLECTIONS,
         "describe": Verb("get_collection", dict, lambda info: _schema(info, layout)),
-        "inspect": Verb("get_collection", dict, read_state),
-        "replicas": Verb("collection_cluster_info", dict, read_replicas),
-        "set_idf": Verb("update_collection", lambda name: {"sparse_vectors_config": {name: _IDF}}),
-        "set_metadata": Verb("update_collection", lambda metadata: {"metadata": dict(metadata)}),
-        "collections": Verb("get_collections", dict, lambda answer: sorted(each.name for each in answer.collections)),
-        "aliases": Verb(
-            "get_aliases", dict, lambda answer: {each.alias_name: each.collection_name for each in answer.aliases}
-        ),
-        "set_alias": Verb("update_collection_aliases", _set_alias),
-        "drop": Verb("delete_collection", dict),
-        "add_words": Verb("create_vector_name", _add_words),
-        "create_index": Verb("create_payload_index", _create_index),
-        "optimize": Verb("optimize", lambda progress: {"progress": progress}, bool),
         "query": Verb(
             "query_batch_points",
             lambda queries: {"requests": to_requests(queries, parts)},
