@@ -2,7 +2,8 @@
 
 1. One process per store: an operating-system lock on a file that also says who holds it. The engine refuses a second
    `load` of a live shard, but only after it has damaged the first one's next flush, so this lock is taken before the
-   engine sees the directory. The system frees it when its holder dies, however it dies.
+   engine sees the directory. The system frees it when its holder dies, however it dies. The file also says where the
+   holder lets other processes in (`serving.py`).
 2. Small JSON files that are either the old or the new version, never half of one, and on disk before anyone relies on
    them. Those that say what a store holds name their format, so that a newer one is refused instead of misread.
 3. A seal with the number of points of a closed collection: the engine makes up for files that are missing (an
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,32 +60,44 @@ def _try_lock(fd: int) -> bool:
 
 def _read_holder(path: Path) -> Holder | None:
     try:
-        return Holder(**json.loads(path.read_text("utf-8")))
+        said = json.loads(path.read_text("utf-8"))
+        return Holder(**{each.name: said[each.name] for each in fields(Holder) if each.name in said})
     except (OSError, ValueError, TypeError):
         return None  # it was locked a moment ago and not written yet
 
 
 class StoreLock:
-    """Holds the lock from construction until `release`."""
+    """Holds the lock from construction until `release`.
 
-    def __init__(self, directory: Path, wait_seconds: float) -> None:
+    Who is going to `join` the holder doesn't wait for the lock where the holder lets others in.
+    """
+
+    def __init__(self, directory: Path, wait_seconds: float, *, join: bool = False) -> None:
         path = directory / _LOCK_FILE
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         self._fd: int | None = fd
         deadline = time.monotonic() + wait_seconds
         try:
             while not _try_lock(fd):
-                if time.monotonic() >= deadline:
-                    raise StoreLocked(str(directory), _read_holder(path))
+                holder = _read_holder(path)
+                if time.monotonic() >= deadline or (join and holder is not None and holder.address):
+                    raise StoreLocked(str(directory), holder)
                 time.sleep(_POLL_SECONDS)
-            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            holder = Holder(os.getpid(), platform.node(), now, Path(sys.argv[0] or sys.executable).name)
-            os.lseek(fd, 0, os.SEEK_SET)
-            os.ftruncate(fd, 0)
-            os.write(fd, json.dumps(vars(holder)).encode("utf-8"))
+            self.announce()
         except BaseException:
             self.abandon()
             raise
+
+    def announce(self, **sharing: Any) -> None:
+        """Say in the file who holds the store, and how others get in."""
+        if self._fd is None:
+            return
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        program = Path(sys.argv[0] or sys.executable).name
+        holder = Holder(os.getpid(), platform.node(), now, program, **sharing)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, json.dumps(vars(holder)).encode("utf-8"))
 
     def abandon(self) -> None:
         """Close the file without unlocking: a forked child shares its parent's lock and must not free it."""

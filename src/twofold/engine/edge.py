@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as edge
+from qdrant_client.http.exceptions import ResponseHandlingException
 
-from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, open_store
+from twofold.embedded import BadRequest, EmbeddedError, Folder, Options, Settings, Store
 from twofold.embedded.collection import match_value
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
+from twofold.engine import client
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
@@ -29,37 +32,45 @@ from twofold.errors import CollectionNotFound, ConfigError, EngineError, Twofold
 from twofold.flow import Call
 
 _CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True)
+# With a qdrant-client that is too old, one that joined can't name the part in which to count words.
+_SHARED = replace(_CAPABILITIES, shared=True, corpus_idf=client.SERVER.corpus_idf)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 
 
 class EdgeConnection(Connection):
-    """A store that was opened for the index alone; awaiting callers are served from a thread."""
+    """A folder that was opened for the index alone; awaiting callers are served from a thread.
 
-    def __init__(self, location: str | Path, create: bool, options: Mapping[str, Any]) -> None:
-        super().__init__(str(location), _CAPABILITIES)
+    While another process holds the store, that one is asked, as a server would be. When this process becomes the
+    holder, its next call finds the store here.
+    """
+
+    def __init__(self, location: str | Path, create: bool, timeout: float, options: Mapping[str, Any]) -> None:
+        alone = location == ":memory:" or not options.get("share", True)
+        super().__init__(str(location), _CAPABILITIES if alone else _SHARED)
         try:
             checked = Options(**options)
         except BadRequest as error:
             raise ConfigError(str(error)) from None
         folder = location if self.location == ":memory:" else _prepare_folder(Path(location).expanduser(), create)
         try:
-            store = open_store(folder, checked)
+            self._folder = Folder(folder, checked, timeout)
         except EmbeddedError as error:
             raise _error("open", self.location, error) from None
         except OSError as error:
             raise _error("open", self.location, error) from error
-        self._verbs = EdgeEngine(store)
-        self._release = store.release
         # For an index that nobody closed; a finaliser must not wait for anything.
-        self._forget = weakref.finalize(self, store.forget)
+        self._forget = weakref.finalize(self, self._folder.forget)
         self._forget.atexit = False
 
     def call(self, call: Call) -> Any:
         if self.closed:
             self.check_open()
+        store = self._folder.store
+        if store is None:
+            return self._ask_holder(call)
         try:
-            return getattr(self._verbs, call.verb)(**call.arguments)
+            return getattr(EdgeEngine(store), call.verb)(**call.arguments)
         except TwofoldError:
             raise
         except EmbeddedError as error:
@@ -69,10 +80,19 @@ class EdgeConnection(Connection):
             refused = isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize"
             raise _error(call.verb, self.location, BadRequest(str(error)) if refused else error) from error
 
+    def _ask_holder(self, call: Call) -> Any:
+        with client.translated(call.verb, self.location):
+            try:
+                return client.send(self._folder.client, call)
+            except ResponseHandlingException as error:
+                if isinstance(error.source, TwofoldError):  # there is no holder, and none can be had
+                    raise error.source from None
+                raise
+
     def close(self) -> None:
         super().close()
         if self._forget.detach():
-            self._release()
+            self._folder.release()
 
 
 def _prepare_folder(path: Path, create: bool) -> Path:
