@@ -83,7 +83,9 @@ class EdgeConnection(Connection):
     def _ask_holder(self, call: Call) -> Any:
         with client.translated(call.verb, self.location):
             try:
-                return client.send(self._folder.client, call)
+                # Not by way of the client, which copies each request to see whether there is a text to embed in it.
+                asked: Any = self._folder.client
+                return client.send(asked if call.verb == "optimize" else asked._client, call)
             except ResponseHandlingException as error:
                 if isinstance(error.source, TwofoldError):  # there is no holder, and none can be had
                     raise error.source from None
