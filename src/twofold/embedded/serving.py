@@ -220,11 +220,9 @@ def reach(holder: Holder, timeout: float | None) -> socket.socket:
 
 
 def _connected(address: str, timeout: float | None) -> socket.socket:
-    if _UNIX:
-        connection, target = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), address
-    else:
-        host, _, port = address.rpartition(":")
-        connection, target = socket.socket(), (host, int(port))
+    host, _, port = address.rpartition(":")
+    target: Any = address if _UNIX else (host, int(port))
+    connection = socket.socket(socket.AF_UNIX if _UNIX else socket.AF_INET)
     try:
         connection.settimeout(timeout)
         connection.connect(target)

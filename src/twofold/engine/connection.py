@@ -11,12 +11,13 @@ import asyncio
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar, TypeAlias
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from twofold.errors import ConfigError, IndexClosed
-from twofold.flow import Call, Caller
+from twofold.flow import Call, Caller, Turns
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
@@ -38,6 +39,8 @@ class Capabilities:
     """Builds its search graph when it is told to, or when it pays; a server does so by itself."""
     shared: bool = False
     """Others may write to it as well, so that what was read goes out of date."""
+    near: bool = False
+    """On this machine: to ask whether others wrote costs next to nothing."""
     corpus_idf: bool = True
     """Can be told in which part of a collection to count how rare a word is."""
 
@@ -56,6 +59,10 @@ class Connection(Caller):
 
     async def acall(self, call: Call) -> Any:
         return await asyncio.to_thread(self.call, call)
+
+    def new_lock(self, name: str) -> Turns:
+        """A lock for those who work at this place: of this process, and of others where the place is a folder."""
+        return Lock()
 
     def close(self) -> None:
         """Let go of what this connection opened. Closing twice is fine."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import qdrant_edge as edge
@@ -21,6 +22,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException
 
 from twofold.embedded import BadRequest, EmbeddedError, Folder, Options, Settings, Store
 from twofold.embedded.collection import match_value
+from twofold.embedded.lock import FolderLock
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.encoders.base import Sparse, Vectors
@@ -29,11 +31,11 @@ from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import NewPoint, Schema, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
-from twofold.flow import Call
+from twofold.flow import Call, Turns
 
 _CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True)
 # With a qdrant-client that is too old, one that joined can't name the part in which to count words.
-_SHARED = replace(_CAPABILITIES, shared=True, corpus_idf=client.SERVER.corpus_idf)
+_SHARED = replace(_CAPABILITIES, shared=True, near=True, corpus_idf=client.SERVER.corpus_idf)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 
@@ -79,6 +81,9 @@ class EdgeConnection(Connection):
             # The engine's, of a path that is none, for one; while optimising it is the caller's progress function.
             refused = isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize"
             raise _error(call.verb, self.location, BadRequest(str(error)) if refused else error) from error
+
+    def new_lock(self, name: str) -> Turns:
+        return FolderLock(Path(self._folder.path), name) if self.capabilities.shared else Lock()
 
     def _ask_holder(self, call: Call) -> Any:
         with client.translated(call.verb, self.location):

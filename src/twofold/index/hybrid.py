@@ -18,7 +18,7 @@ from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
 from twofold.engine.connection import Connection, connect
 from twofold.errors import InvalidQuery
-from twofold.flow import Flow, arun, closed_on_error, run
+from twofold.flow import Flow, Turns, arun, closed_on_error, run
 from twofold.index import writing
 from twofold.index.opening import Wish, prepare
 from twofold.index.queries import FilterLike, check_query, with_reranker
@@ -159,6 +159,10 @@ class HybridIndex(Upkeep):
     def store(self) -> object:
         """What all indexes on one client have in common."""
         return self._connection.store
+
+    def new_lock(self, name: str) -> Turns:
+        """A lock for all who work on this collection, in other processes too where it is in a folder."""
+        return self._connection.new_lock(f"{name} of {self.collection}")
 
     @property
     def closed(self) -> bool:
@@ -563,7 +567,7 @@ class HybridIndex(Upkeep):
         with self._opening:
             self._connection.check_open()
             if self._searcher is None:
-                flow = prepare(self._wish, self._connection.capabilities, self.store)
+                flow = prepare(self._wish, self._connection)
                 self._searcher = Searcher(run(flow, self._connection), self._cache_size)
             return self._searcher
 
@@ -571,7 +575,7 @@ class HybridIndex(Upkeep):
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
         self._connection.check_open()
         if self._searcher is None:
-            flow = prepare(self._wish, self._connection.capabilities, self.store)
+            flow = prepare(self._wish, self._connection)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
 

@@ -24,11 +24,11 @@ from twofold.encoders.base import DenseEncoder, SparseEncoder
 from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
-from twofold.engine.connection import Capabilities
+from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import DENSE, FORMAT, RECORD_KEY, SPARSE, Schema, creation, initial_indexes, metadata_key
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node, needed_indexes
-from twofold.flow import Flow, Work
+from twofold.flow import Flow, Turns, Work
 from twofold.index.sampling import Sampler
 
 log = logging.getLogger("twofold")
@@ -138,16 +138,17 @@ class Ready:
     """Words count by how rare they are, and the engine can take that from a part of the collection."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
-    parts_lock: Lock = field(default_factory=Lock)
+    parts_lock: Turns = field(default_factory=Lock)
     """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
 
 
-_parts_locks: WeakKeyDictionary[object, dict[str, Lock]] = WeakKeyDictionary()
+_parts_locks: WeakKeyDictionary[object, dict[str, Turns]] = WeakKeyDictionary()
 _parts_locks_guard = Lock()
 
 
-def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
-    """Everything between a location and the first search; `store` is what all indexes at one place have in common."""
+def prepare(wish: Wish, connection: Connection) -> Flow[Ready]:
+    """Everything between a location and the first search."""
+    engine = connection.capabilities
     version = (yield from _check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
         if not wish.create:
@@ -158,7 +159,8 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
     schema = yield from calls.describe(wish.collection)
     encoders: _Encoders = yield Work(lambda: _encoders(wish, schema.record))
     with _parts_locks_guard:
-        lock = _parts_locks.setdefault(store, {}).setdefault(wish.collection, Lock())
+        locks = _parts_locks.setdefault(connection.store, {})
+        lock = locks.setdefault(wish.collection, connection.new_lock(f"parts of {wish.collection}"))
     ready = replace(_check(wish.collection, schema, engine, *encoders), parts_lock=lock)
     if version is not None and version < _CORPUS_IDF:
         ready = replace(ready, corpus_idf=False)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,7 +20,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from twofold import __version__
 from twofold.embedded.errors import StoreClosed
 from twofold.embedded.serving import PROTOCOL
 from twofold.embedded.store import Store
@@ -248,7 +248,11 @@ def _create_index(client: QdrantClient, names: Names, body: models.CreateFieldIn
 
 def _about(client: QdrantClient) -> dict[str, Any]:
     about = client.info()
-    return {"title": about.title, "version": about.version, "twofold": {"protocol": PROTOCOL, "version": __version__}}
+    return {
+        "title": about.title,
+        "version": about.version,
+        "twofold": {"protocol": PROTOCOL, "version": version("twofold")},
+    }
 
 
 ROUTES: list[Route] = []
