@@ -116,6 +116,16 @@ class StoreLock:
     release = abandon
 
 
+def close_inherited(directory: Path) -> None:
+    """In a forked child: close its copies of a directory that its parent has open."""
+    with suppress(OSError):
+        sought = directory.stat()
+        for each in os.listdir("/dev/fd"):
+            with suppress(OSError):  # what lists them is among them, and gone
+                if os.path.samestat(os.fstat(int(each)), sought):
+                    os.close(int(each))
+
+
 class FolderLock:
     """As a `threading.Lock`, for all processes that have a folder open. The system frees it when its holder dies."""
 

@@ -171,7 +171,8 @@ class Server:
         """In a forked child: all of it is the parent's, and a copy kept open here would hide its death from others."""
         self._guard = threading.Lock()
         for each in (self._listener, *self._connections):
-            each.close()
+            with suppress(OSError):  # one that was just ended
+                os.close(each.detach())  # `close` would wait for whoever reads from it
 
 
 def _socket_path(directory: Path) -> Path:
