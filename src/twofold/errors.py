@@ -12,7 +12,7 @@ TwofoldError
 ├── EngineError          Qdrant refused a request
 │   └── EngineUnavailable    Qdrant could not be reached
 ├── StoreError           a folder as a whole can't be used (in twofold.embedded)
-│   └── StoreLocked          another process has it open
+│   └── StoreLocked          another process has it open, and this one can't join it
 ├── MemoryNotFound       no memory of this user has that id
 ├── MemoryDamaged        something else changed what is stored of a memory
 ├── PartialAdd           some batches of an `add` are stored, one failed

@@ -432,7 +432,9 @@ def test_memories_of_one_user_in_several_processes(tmp_path: Path, monkeypatch: 
             assert other.ask(recalls) == str([1] * 10)
         first.close()
         second.close()
-        assert memory.get(hit.id).access_count == 21
+        counted = memory.get(hit.id)
+        assert counted is not None
+        assert counted.access_count == 21
         memory.close()
 
 
@@ -484,7 +486,8 @@ def test_workers_of_a_web_server_share_a_folder(tmp_path: Path) -> None:
     server = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert eventually(lambda: answers(port), 300)
-        workers, added = set(), 0
+        workers: set[str] = set()
+        added = 0
         with httpx.Client(timeout=60) as http:
             while len(workers) < 4 and added < 2000:
                 answer = http.post(f"http://127.0.0.1:{port}/", params={"text": f"text {added}"})

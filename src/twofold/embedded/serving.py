@@ -195,7 +195,7 @@ def check_own(path: Path) -> None:
     """Refuse what isn't this user's alone: anybody may put anything into the system's temporary directory."""
     status = path.lstat()
     if status.st_uid != os.geteuid() or (status.st_mode & 0o077 and not path.is_socket()) or path.is_symlink():
-        raise StoreError(f"{path} isn't this user's alone, so it isn't used: remove it, or set another TMPDIR.")
+        raise StoreError(f"{path} isn't this user's alone, so nothing is sent or kept there")
 
 
 def _is_ours(connection: socket.socket) -> bool:
@@ -216,7 +216,7 @@ def reach(holder: Holder, timeout: float | None) -> socket.socket:
     connection = _connected(holder.address, timeout)
     if not _is_ours(connection):
         connection.close()
-        raise StoreError(f"{holder.address} is served by another user, so nothing is sent there.")
+        raise StoreError(f"{holder.address} is served by another user, so nothing is sent there")
     return connection
 
 

@@ -128,6 +128,8 @@ class Folder:
                 if time.monotonic() >= deadline:
                     why = f"which can't be reached at {holder.address} ({error})"
                     raise StoreLocked(locked.path, holder, why) from error
+            except StoreError as error:
+                raise StoreLocked(locked.path, holder, f"which isn't joined: {error}") from error
             time.sleep(_POLL_SECONDS)
 
     def _check(self, path: str, holder: Holder) -> None:

@@ -94,11 +94,13 @@ class HybridIndex(Upkeep):
                 documents can be added to it.
             create: Create the collection if it isn't there; False makes that an error.
             api_key: For a server that wants one.
-            timeout: Seconds a call may take on a server, retries included; for `add`, each batch.
+            timeout: Seconds a call may take on a server, retries included, or in the process that holds the folder; for
+                `add`, each batch.
             cache_size: How many query vectors to remember.
             client_options: For a URL, passed to the Qdrant client: `prefer_grpc`, `grpc_port`, `https` …. For a folder,
-                `durability` ("process": a stored batch survives the death of the process; "power": a power loss too)
-                and `optimize` ("auto", or "manual": only when `optimize()` is called).
+                `durability` ("process": a stored batch survives the death of the process; "power": a power loss too),
+                `optimize` ("auto", or "manual": only when `optimize()` is called) and `share` (False: no other process
+                may open it meanwhile).
         """
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
         config = with_reranker(config or SearchConfig(), rerank)
