@@ -13,7 +13,7 @@ TwofoldError
 │   └── EngineUnavailable    Qdrant could not be reached
 ├── StoreError           a folder as a whole can't be used (in twofold.embedded)
 │   ├── DiskFull             there is no room for a write
-│   └── StoreLocked          another process has it open
+│   └── StoreLocked          another process has it open, and this one can't join it
 ├── MemoryNotFound       no memory of this user has that id
 ├── MemoryDamaged        something else changed what is stored of a memory
 ├── TransferError        a file that can't be exported or imported, or a move that did not come out right

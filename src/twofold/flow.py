@@ -15,8 +15,8 @@ from contextlib import closing, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from twofold.errors import EngineUnavailable
 
@@ -169,12 +169,25 @@ def _in_own_thread(call: Callable[[], Any]) -> Future[Any]:
     return answer
 
 
+class Turns(Protocol):
+    """What those take who change the same thing: a `threading.Lock`, or one for several processes."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Whether it was free, or became so in time."""
+
+    def release(self) -> None:
+        """Let others have it."""
+
+    def locked(self) -> bool:
+        """Whether somebody in this process has it."""
+
+
 LOCK_TIMEOUT_SECONDS = 30.0
 _LOCK_POLL_SECONDS = 0.002
 
 
-def exclusively(lock: Lock, flow: Flow[T], what: str) -> Flow[T]:
-    """Run a flow while nobody else of this process holds the lock; `what` names what it changes."""
+def exclusively(lock: Turns, flow: Flow[T], what: str) -> Flow[T]:
+    """Run a flow while nobody else holds the lock; `what` names what it changes."""
     acquired = yield Work(partial(lock.acquire, timeout=LOCK_TIMEOUT_SECONDS), partial(_acquire, lock))
     if not acquired:
         raise EngineUnavailable(
@@ -189,7 +202,7 @@ def exclusively(lock: Lock, flow: Flow[T], what: str) -> Flow[T]:
         lock.release()
 
 
-async def _acquire(lock: Lock) -> bool:
+async def _acquire(lock: Turns) -> bool:
     """Polls, because a thread that waits for a lock can't be called off when the task is."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while not lock.acquire(blocking=False):

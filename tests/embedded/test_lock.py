@@ -1,4 +1,4 @@
-"""One process per store; in one process, as many clients as you like.
+"""One process holds a store; in one process, as many clients as you like. How others join: test_sharing.py.
 
 TWOFOLD_LOCK_PROCESSES=6 is the full run.
 """
@@ -26,7 +26,7 @@ TRY = """
 import sys
 from twofold.embedded import Options, StoreLocked, open_store
 try:
-    store = open_store(sys.argv[1], Options())
+    store = open_store(sys.argv[1], Options(share=False))
 except StoreLocked as error:
     print("refused", error, flush=True)
 else:
@@ -54,7 +54,7 @@ def test_the_second_process_learns_who_and_what_to_do(tmp_path: Path, monkeypatc
     assert holder.stdout.readline() == "open\n"
     monkeypatch.setattr(lock, "time", clock := Clock())
     with pytest.raises(StoreLocked, match=f"process {holder.pid} on .* since .*Qdrant server") as caught:
-        embedded_client(tmp_path)
+        embedded_client(tmp_path)  # which would join
     assert 0.1 < clock.now < 1  # long enough for a holder that is just closing, and no longer
     assert caught.value.holder is not None
     assert caught.value.holder.pid == holder.pid
@@ -172,14 +172,14 @@ def test_an_async_client_does_not_hang_in_a_forked_child() -> None:
 FORK = """
 import os, sys, warnings
 warnings.simplefilter("ignore")
-from twofold.embedded import StoreClosed, StoreLocked, embedded_client
-client = embedded_client(sys.argv[1])
+from twofold.embedded import StoreLocked, embedded_client
+client = embedded_client(sys.argv[1], share=False)
 client.create_collection("a", {})
 child = os.fork()
 if child == 0:
     try:
         client.count("a")
-    except StoreClosed:
+    except StoreLocked:
         pass
     else:
         os._exit(1)
@@ -197,7 +197,7 @@ print("reopened")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_may_not_touch_its_parents_store(tmp_path: Path) -> None:
+def test_a_forked_child_may_not_touch_a_store_that_its_parent_does_not_share(tmp_path: Path) -> None:
     process = start(FORK, tmp_path)
     out, err = process.communicate(timeout=60)
     assert out == "0 0\nreopened\n", err

@@ -99,11 +99,10 @@ def ids(found: Any) -> list[int]:
 
 def test_both_engines_have_the_same_verbs_with_the_same_arguments() -> None:
     own = {name: method for name, method in inspect.getmembers(EdgeEngine, inspect.isfunction) if name[0] != "_"}
-    del own["backup"]  # only a folder is copied
     assert own.keys() == VERBS.keys()
     for name, method in own.items():
         built = [] if VERBS[name].build is dict else list(inspect.signature(VERBS[name].build).parameters)
-        collection = [] if name in ("version", "collections", "aliases", "set_alias") else ["collection"]
+        collection = [] if name in ("version", "collections", "aliases", "set_alias", "backup") else ["collection"]
         assert list(inspect.signature(method).parameters)[1:] == collection + built, name
 
 

@@ -26,7 +26,7 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 from typing_extensions import Self
 
 from tests.kit.faults import Fault, Faults
-from tests.kit.routes import Refusal, find
+from twofold.embedded.client.routes import Refusal, error_body, find, result_body
 
 VERSION = "1.20.0"
 GARBAGE = b"<html>it works!</html>"
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.turn:
                 result = route.answer(self.server.client, names, raw)
         except Refusal as error:
-            return error.status, _error(error.message, started)
+            return error.status, error_body(error.message, started)
         finally:
             self.server.owner.handled.append((self.command, path))
         owner = self.server.owner
@@ -212,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             if owner.stale_reads and path in owner.known:
                 owner.stale_reads, result = owner.stale_reads - 1, owner.known[path]
             owner.known[path] = result
-        return 200, f'{{"result":{result},"status":"ok","time":{time.perf_counter() - started:.6f}}}'.encode()
+        return 200, result_body(result, started)
 
     def _check_key(self, path: str) -> None:
         """As a server does: 401 for a key that it doesn't know, 403 where one that may only read writes."""
@@ -228,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.kind == "status":
             words = HTTPStatus(fault.code).phrase
             more = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
-            self._send(fault.code, _error(f"{words}, as the test asked", time.perf_counter()), more)
+            self._send(fault.code, error_body(f"{words}, as the test asked", time.perf_counter()), more)
         elif fault.kind == "garbage":
             self._send(200, GARBAGE)
         else:
@@ -248,10 +248,6 @@ class _Handler(BaseHTTPRequestHandler):
         head: list[bytes] = self._headers_buffer  # type: ignore[attr-defined]
         head.extend((b"\r\n", body))
         self.flush_headers()
-
-
-def _error(message: str, started: float) -> bytes:
-    return json.dumps({"status": {"error": message}, "time": time.perf_counter() - started}).encode()
 
 
 def main(arguments: list[str] | None = None) -> None:

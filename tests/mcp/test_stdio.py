@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -16,8 +18,9 @@ import pytest
 from tests.cli.runs import QUIET_ENV, run
 from tests.kit.rest import RestServer
 from tests.mcp.talking import Wire, ask, fixture_server, stdio_session, twofold_mcp, wire
-from twofold import embedded_client
+from twofold import HybridIndex, embedded_client
 from twofold.mcp.server import replace_surrogate_escapes
+from twofold.testing import HashEmbedding
 from twofold.tools import NAMES, LazyMemory, memory_tools
 
 TUNNEL = "Rathole tunnels listen on port 2333"
@@ -172,19 +175,31 @@ def test_only_half_characters_are_replaced(line: str, cleaned: str) -> None:
         json.loads(cleaned).encode()
 
 
-async def test_a_second_process_on_the_same_folder_is_told_the_way_out(server: Wire, folder: Path) -> None:
+async def test_where_a_folder_is_not_shared_the_way_out_is_told(tmp_path: Path) -> None:
     options = "--agent coder --collection work --language german --model some/model --port 8766 --read-only --aliases"
-    command = twofold_mcp("--location", folder, "--user", "ada", *options.split(), "--token", "s3cret")
-    assert server.tool("memory_list")["isError"] is False
-    async with stdio_session(command) as second:
-        refused = await ask(second, "memory_list")
+    command = twofold_mcp("--location", tmp_path, "--user", "ada", *options.split(), "--token", "s3cret")
+    with HybridIndex.open(tmp_path, dense=HashEmbedding(), share=False):
+        async with stdio_session(command) as second:
+            refused = await ask(second, "memory_list")
         text = refused["content"][0]["text"]
         assert refused["isError"] is True
         assert "is open in process" in text
-        assert f"`twofold mcp --transport http --location {folder} --user ada {options}`" in text
+        assert f"`twofold mcp --transport http --location {tmp_path} --user ada {options}`" in text
         assert "connect them to http://127.0.0.1:8766/mcp" in text
         assert "s3cret" not in text
-    assert server.tool("memory_list")["isError"] is False
+
+
+async def test_five_servers_share_a_folder(tmp_path: Path) -> None:
+    command = fixture_server(tmp_path / "store")
+    async with AsyncExitStack() as ending:
+        sessions = [await ending.enter_async_context(stdio_session(command)) for _ in range(5)]
+        saves = (ask(s, "memory_save", text=f"{TUNNEL}{n}", tags=[f"tag{n}"]) for n, s in enumerate(sessions))
+        saved = [each["structuredContent"]["id"] for each in await asyncio.gather(*saves)]
+        for session in sessions:
+            for number, identity in enumerate(saved):
+                found = await ask(session, "memory_search", query=f"port 2333{number}")
+                assert found["structuredContent"]["memories"][0]["id"] == identity
+        assert len(set(saved)) == 5
 
 
 def test_the_user_is_needed(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 Two layers. The store (`store`, `collection`, `settings`, `optimize`, `lock`, `errors`) needs qdrant_edge alone:
 
-    store = open_store("./folder", Options())       # one process at a time; shared by all who open it there
+    store = open_store("./folder", Options())       # one process holds it; shared by all who open it there
     store.create(Settings("notes", {"vectors": {"dense": {"size": 384, "distance": "Cosine"}}}))
     collection = store.get("notes")
     collection.apply_pieces(points, edge.UpdateOperation.upsert_points, collection.schema)
     collection.read("query", edge.QueryRequest(…))
+
+Other processes join the one that holds it: `serving` lets them in, and a `Folder` (`sharing`) is the store or the way
+to its holder, whichever this process has.
 
 On top of it, `client` makes it a QdrantClient for other packages; it is imported when one of its names is used.
 """
@@ -32,6 +35,7 @@ from .errors import (
 )
 from .optimize import OptimizeProgress
 from .settings import Settings
+from .sharing import Folder
 from .store import Options, Store, check_collection_name, open_store
 
 if TYPE_CHECKING:
@@ -60,6 +64,7 @@ __all__ = [
     "EmbeddedClient",
     "EmbeddedError",
     "EngineFailure",
+    "Folder",
     "ImportProgress",
     "LocalStoreFound",
     "NotFound",

@@ -7,6 +7,7 @@ log. Settings change on disk first. A close flushes and puts the seal on.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import threading
@@ -20,7 +21,7 @@ from typing import Any, TypeVar
 import qdrant_edge as edge
 
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
-from .lock import make_directory, remove_tree, sync_files
+from .lock import close_inherited, make_directory, remove_tree, sync_files
 from .room import Room, Size, check_free, disk_errors, full, gone, speaks_of_a_full_disk
 from .seal import Seal, restore_lengths, try_to_load
 from .settings import SETTINGS_FILE, Config, Settings, VectorSchema, new_shard_name, new_vector, to_edge_index
@@ -453,7 +454,12 @@ class Collection:
 
     def poison(self) -> None:
         """After a fork: the engine's threads stayed in the parent, nothing may reach it, not even close."""
-        _LEAKED.append(self._shard)
+        if self._shard is not None:
+            # One reference that nobody ever lets go of: dropping the last one, when the process ends, would wait for
+            # those threads for ever.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._shard))
+        # The engine's lock on its log is shared with the parent, and would outlive it here.
+        close_inherited(self.directory / self.settings.shard / "wal")
         self._shard, self.gate, self.writing = None, Gate(), threading.RLock()
 
     def _live(self) -> edge.EdgeShard:
@@ -491,10 +497,6 @@ def remove_collection(directory: Path) -> None:
     for shard in directory.glob("shard-*"):
         remove_tree(shard)
     remove_tree(directory)
-
-
-# What belongs to a parent process: dropping the last reference would call into the engine.
-_LEAKED: list[Any] = []
 
 
 def _copy_file(source: str, target: str) -> None:

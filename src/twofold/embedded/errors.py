@@ -5,8 +5,8 @@
     ├── NotFound (404)                          no such collection, point or alias
     └── Conflict (409)                          the collection exists already
     StoreError (TwofoldError, RuntimeError)     the directory as a whole can't be used
-    ├── StoreLocked                             another process has it open
-    ├── StoreClosed                             used after close(), or in a forked child
+    ├── StoreLocked                             another process has it open, and doesn't share it
+    ├── StoreClosed                             used after close()
     ├── DiskFull                                no room for a write: nothing was lost, call again later
     ├── StoreFormatError                        written by a newer Twofold, or damaged settings
     └── LocalStoreFound                         written by qdrant-client's local mode: import it
@@ -19,7 +19,7 @@ raises: `UnexpectedResponse`, with a status code.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twofold.errors import TwofoldError
 
@@ -53,7 +53,7 @@ class StoreError(TwofoldError, RuntimeError):
 
 
 class StoreClosed(StoreError):
-    """The client was closed, or belongs to another process."""
+    """The client was closed, or its store was in the memory of another process."""
 
 
 class StoreFormatError(StoreError):
@@ -72,19 +72,27 @@ class Holder:
     host: str
     since: str
     program: str
+    address: str = ""
+    """Where it lets others in: a Unix socket, or a port on loopback; empty if it doesn't."""
+    secret: str = field(default="", repr=False)
+    """What they have to bring along where the address alone keeps nobody out."""
+    protocol: int = 0
+    """What is spoken there; it changes when two versions of Twofold can't understand each other."""
+    version: str = ""
+    durability: str = ""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} ({self.program}), since {self.since}"
 
 
 class StoreLocked(StoreError):
-    """Another process has the store open."""
+    """Another process has the store open, and this one can't join it; `why` says what is in the way."""
 
-    def __init__(self, path: str, holder: Holder | None) -> None:
+    def __init__(self, path: str, holder: Holder | None, why: str = "which doesn't share it") -> None:
         self.path, self.holder = path, holder
         super().__init__(
-            f"The store {path} is open in {holder or 'another process'}. An embedded store serves one "
-            "process at a time: close that one, or let both talk to a Qdrant server by its URL."
+            f"The store {path} is open in {holder or 'another process'}, {why}. Close that one, or let both talk to a "
+            "Qdrant server by its URL."
         )
 
 

@@ -2,7 +2,9 @@
 
 1. One process per store: an operating-system lock on a file that also says who holds it. The engine refuses a second
    `load` of a live shard, but only after it has damaged the first one's next flush, so this lock is taken before the
-   engine sees the directory. The system frees it when its holder dies, however it dies.
+   engine sees the directory. The system frees it when its holder dies, however it dies. The file also says where the
+   holder lets other processes in (`serving.py`).
+   Changes that begin with a look at what is there take turns in the same way, each kind on a file of its own.
 2. Small JSON files that are either the old or the new version, never half of one, and on disk before anyone relies on
    them. Those that say what a store holds name their format, so that a newer one is refused instead of misread.
 """
@@ -10,14 +12,18 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
+import math
 import os
 import platform
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +32,9 @@ from .errors import Holder, StoreError, StoreFormatError, StoreLocked
 
 _LOCK_FILE = "twofold.lock"
 _FORMAT_VERSION = 1
+_LOCKS_FOLDER = "locks"
 _POLL_SECONDS = 0.05
+_SHORT_POLL_SECONDS = 0.002
 # Windows locks a range of bytes, and a locked byte can't be read by others: lock one far behind the text.
 _LOCKED_BYTE = 1 << 20
 # What the systems say of a lock that somebody has. Others mean that the file system has no locks.
@@ -55,32 +63,44 @@ def _try_lock(fd: int) -> bool:
 
 def _read_holder(path: Path) -> Holder | None:
     try:
-        return Holder(**json.loads(path.read_text("utf-8")))
+        said = json.loads(path.read_text("utf-8"))
+        return Holder(**{each.name: said[each.name] for each in fields(Holder) if each.name in said})
     except (OSError, ValueError, TypeError):
         return None  # it was locked a moment ago and not written yet
 
 
 class StoreLock:
-    """Holds the lock from construction until `release`."""
+    """Holds the lock from construction until `release`.
 
-    def __init__(self, directory: Path, wait_seconds: float) -> None:
+    Who is going to `join` the holder doesn't wait for the lock where the holder lets others in.
+    """
+
+    def __init__(self, directory: Path, wait_seconds: float, *, join: bool = False) -> None:
         path = directory / _LOCK_FILE
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         self._fd: int | None = fd
         deadline = time.monotonic() + wait_seconds
         try:
             while not _try_lock(fd):
-                if time.monotonic() >= deadline:
-                    raise StoreLocked(str(directory), _read_holder(path))
+                holder = _read_holder(path)
+                if time.monotonic() >= deadline or (join and holder is not None and holder.address):
+                    raise StoreLocked(str(directory), holder)
                 time.sleep(_POLL_SECONDS)
-            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            holder = Holder(os.getpid(), platform.node(), now, Path(sys.argv[0] or sys.executable).name)
-            os.lseek(fd, 0, os.SEEK_SET)
-            os.ftruncate(fd, 0)
-            os.write(fd, json.dumps(vars(holder)).encode("utf-8"))
+            self.announce()
         except BaseException:
             self.abandon()
             raise
+
+    def announce(self, **sharing: Any) -> None:
+        """Say in the file who holds the store, and how others get in."""
+        if self._fd is None:
+            return
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        program = Path(sys.argv[0] or sys.executable).name
+        holder = Holder(os.getpid(), platform.node(), now, program, **sharing)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, json.dumps(vars(holder)).encode("utf-8"))
 
     def abandon(self) -> None:
         """Close the file without unlocking: a forked child shares its parent's lock and must not free it."""
@@ -91,6 +111,65 @@ class StoreLock:
     # Closing the file frees the lock on every system. The file stays: removing it would let two processes
     # lock two different files of one name.
     release = abandon
+
+
+def close_inherited(directory: Path) -> None:
+    """In a forked child: close its copies of a directory that its parent has open."""
+    with suppress(OSError):
+        sought = directory.stat()
+        for each in os.listdir("/dev/fd"):
+            with suppress(OSError):  # what lists them is among them, and gone
+                if os.path.samestat(os.fstat(int(each)), sought):
+                    os.close(int(each))
+
+
+class FolderLock:
+    """As a `threading.Lock`, for all processes that have a folder open. The system frees it when its holder dies."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._path = directory / _LOCKS_FOLDER / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
+        self._here = threading.Lock()
+        self._process = os.getpid()
+        self._fd: int | None = None
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Whether it was free, or became so in time."""
+        if os.getpid() != self._process:  # forked: whoever held it here is in the parent
+            self._here, self._process = threading.Lock(), os.getpid()
+        deadline = math.inf if timeout < 0 else time.monotonic() + timeout
+        if not self._here.acquire(blocking, timeout):
+            return False
+        fd = None
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            while not _try_lock(fd):
+                if not blocking or time.monotonic() >= deadline:
+                    os.close(fd)
+                    self._here.release()
+                    return False
+                time.sleep(_SHORT_POLL_SECONDS)
+        except BaseException as error:
+            if fd is not None:
+                os.close(fd)
+            self._here.release()
+            if isinstance(error, OSError):
+                message = f"{self._path} can't be locked ({error}): is the folder still there, and may it be written?"
+                raise StoreError(message) from error
+            raise
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Let others have it."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+        self._here.release()
+
+    def locked(self) -> bool:
+        """Whether somebody in this process has it."""
+        return self._here.locked()
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

@@ -39,6 +39,7 @@ from .errors import (
 from .lock import StoreLock, make_directory, read_versioned, remove_tree, sync_directory, write_versioned
 from .optimize import optimize
 from .room import check_free, disk_errors
+from .serving import Server
 from .settings import SETTINGS_FILE, Settings, load_settings
 
 Durability = Literal["process", "power"]
@@ -73,6 +74,8 @@ class Options:
     durability: Durability = "process"
     optimize: Optimizing = "auto"
     lock_wait_seconds: float = 0.5
+    share: bool = True
+    """Let other processes of this user in, and join the one that has the store open already."""
 
     def __post_init__(self) -> None:
         if self.durability not in ("process", "power"):
@@ -123,6 +126,7 @@ class Store:
         self.users = 1  # changed under the lock of the registry
         self._changing = threading.RLock()
         self._lock: StoreLock | None = None
+        self._server: Server | None = None
         self._sync = options.durability == "power"
         self._housekeeper = Housekeeper(weakref.WeakMethod(self.collections), options.optimize == "auto")
         self._collections: dict[str, Collection] = {}
@@ -137,7 +141,10 @@ class Store:
                 raise LocalStoreFound(str(self.path))
             make_directory(self.path)
             check_free(self.path)
-            self._lock = StoreLock(self.path, options.lock_wait_seconds)
+            self._lock = StoreLock(self.path, options.lock_wait_seconds, join=options.share)
+            if options.share and not self.in_memory and (server := Server.at(self.path)):
+                self._server = server
+                self._lock.announce(**server.announcement, durability=options.durability)
             if not (self.path / _STORE_FILE).exists():
                 self._set_aliases({})
             self._aliases = read_versioned(self.path / _STORE_FILE, lambda raw: dict(raw["aliases"]))
@@ -150,6 +157,8 @@ class Store:
             raise
         _alive.add(self)
         self._housekeeper.start()
+        if self._server is not None:
+            self._server.start(self)
 
     def collections(self) -> list[Collection]:
         """Those that could be loaded."""
@@ -201,12 +210,16 @@ class Store:
             steps.callback(self._housekeeper.end)
             for collection in self.collections():
                 steps.callback(collection.close)
+            if self._server is not None:
+                steps.callback(self._server.close)
 
     def poison(self) -> None:
-        """In a forked child: the parent keeps the store, the child may only open its own."""
+        """In a forked child: the parent keeps the store, the child may only join it (`sharing.py`)."""
         for collection in self._collections.values():
             collection.poison()
         self._collections, self._changing = {}, threading.RLock()
+        if self._server is not None:
+            self._server.abandon()
         if self._lock is not None:
             self._lock.abandon()
             self._lock = None

@@ -183,6 +183,7 @@ _OF_COLLECTIONS = {
     "add_words": Verb("create_vector_name", _add_words),
     "create_index": Verb("create_payload_index", _create_index),
     "optimize": Verb("optimize", lambda progress: {"progress": progress}, bool),
+    "backup": Verb("backup", lambda path: {"path": path}, dict),  # of a folder that another process holds
 }
 
 

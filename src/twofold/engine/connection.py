@@ -11,19 +11,20 @@ import asyncio
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar, TypeAlias
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from twofold.engine.layout import OWN, Layout
 from twofold.errors import ConfigError, IndexClosed
-from twofold.flow import Call, Caller
+from twofold.flow import Call, Caller, Turns
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOOKS_LIKE_A_URL = re.compile(r"(https?:.*|([^/@\s]+@)?[\w.-]+:\d{2,5}(/.*)?)", re.IGNORECASE)
-_FOLDER_OPTIONS = {"durability", "optimize"}
+_FOLDER_OPTIONS = {"durability", "optimize", "share"}
 _MAX_TIMEOUT_SECONDS = 1e6
 
 
@@ -41,6 +42,8 @@ class Capabilities:
     """Lies in a folder that can be copied while it is in use."""
     shared: bool = False
     """Others may write to it as well, so that what was read goes out of date."""
+    near: bool = False
+    """On this machine: to ask whether others wrote costs next to nothing."""
     corpus_idf: bool = True
     """Can be told in which part of a collection to count how rare a word is."""
     adds_vectors: bool = True
@@ -61,6 +64,10 @@ class Connection(Caller):
 
     async def acall(self, call: Call) -> Any:
         return await asyncio.to_thread(self.call, call)
+
+    def new_lock(self, name: str) -> Turns:
+        """A lock for those who work at this place: of this process, and of others where the place is a folder."""
+        return Lock()
 
     def close(self) -> None:
         """Let go of what this connection opened. Closing twice is fine."""
@@ -103,7 +110,7 @@ def laid(caller: Caller, layout: Layout) -> Caller:
 
 
 def connect(location: Location, *, create: bool, api_key: str | None, timeout: float, **options: Any) -> Connection:
-    """Open a location. A URL takes an api_key, a timeout and the client's options, a folder the store's."""
+    """Open a location. A URL takes an api_key and the client's options, a folder the store's, both a timeout."""
     given = {**({} if api_key is None else {"api_key": api_key}), **options}
     if isinstance(location, (AsyncQdrantClient, QdrantClient)):
         if given:
@@ -119,14 +126,14 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         raise ConfigError(
             f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
         )
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < _MAX_TIMEOUT_SECONDS:
+        raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
     if scheme := _SCHEME.match(str(location)):
         if scheme[1].lower() not in ("http", "https"):
             raise ConfigError(
                 f"{scheme[0]} leads to no engine: a server's address begins with http:// or https:// (for gRPC too, "
                 "with prefer_grpc=True), and a folder is given as its path alone"
             )
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < _MAX_TIMEOUT_SECONDS:
-            raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         from twofold.engine import remote
 
         return remote.RemoteConnection(scheme[0].lower() + str(location)[scheme.end() :], timeout, given)
@@ -137,4 +144,4 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
     from twofold.engine import edge
 
-    return edge.EdgeConnection(location, create, options)
+    return edge.EdgeConnection(location, create, timeout, options)

@@ -14,58 +14,68 @@ from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import qdrant_edge as edge
+from qdrant_client.http.exceptions import ResponseHandlingException
 
-from twofold.embedded import BadRequest, EmbeddedError, Options, Settings, Store, open_store
+from twofold.embedded import BadRequest, EmbeddedError, Folder, Options, Settings, Store
 from twofold.embedded.collection import match_value
+from twofold.embedded.lock import FolderLock
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
 from twofold.embedded.store import should_optimize
 from twofold.encoders.base import Sparse, Vectors
+from twofold.engine import client
 from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import OWN, Layout, NewPoint, Schema, engine_id, read_schema
 from twofold.engine.requests import EngineQuery, Filter, Parts, RequestBuilder, to_filter
 from twofold.engine.state import Replica, State, read_modifiers, read_vectors
 from twofold.errors import CollectionNotFound, ConfigError, EngineError, TwofoldError
-from twofold.flow import Call
+from twofold.flow import Call, Turns
 
 _CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, backs_up=True)
+# With a qdrant-client that is too old, one that joined can't name the part in which to count words.
+_SHARED = replace(_CAPABILITIES, shared=True, near=True, corpus_idf=client.SERVER.corpus_idf)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 
 
 class EdgeConnection(Connection):
-    """A store that was opened for the index alone; awaiting callers are served from a thread."""
+    """A folder that was opened for the index alone; awaiting callers are served from a thread.
 
-    def __init__(self, location: str | Path, create: bool, options: Mapping[str, Any]) -> None:
-        super().__init__(str(location), _CAPABILITIES)
+    While another process holds the store, that one is asked, as a server would be. When this process becomes the
+    holder, its next call finds the store here.
+    """
+
+    def __init__(self, location: str | Path, create: bool, timeout: float, options: Mapping[str, Any]) -> None:
+        alone = location == ":memory:" or not options.get("share", True)
+        super().__init__(str(location), _CAPABILITIES if alone else _SHARED)
         try:
             checked = Options(**options)
         except BadRequest as error:
             raise ConfigError(str(error)) from None
         folder = location if self.location == ":memory:" else _prepare_folder(Path(location).expanduser(), create)
         try:
-            store = open_store(folder, checked)
+            self._folder = Folder(folder, checked, timeout)
         except EmbeddedError as error:
             raise _error("open", self.location, error) from None
         except OSError as error:
             raise _error("open", self.location, error) from error
-        self._store = store
-        self._verbs = EdgeEngine(store)
-        self._others: dict[Layout, EdgeEngine] = {}
-        self._release = store.release
+        self._verbs: dict[Layout, EdgeEngine] = {}
         # For an index that nobody closed; a finaliser must not wait for anything.
-        self._forget = weakref.finalize(self, store.forget)
+        self._forget = weakref.finalize(self, self._folder.forget)
         self._forget.atexit = False
 
     def call(self, call: Call) -> Any:
         if self.closed:
             self.check_open()
-        verbs = self._verbs if call.layout is None else self._under(call.layout)
+        store = self._folder.store
+        if store is None:
+            return self._ask_holder(call)
         try:
-            return getattr(verbs, call.verb)(**call.arguments)
+            return getattr(self._engine(store, call.layout or OWN), call.verb)(**call.arguments)
         except TwofoldError:
             raise
         except EmbeddedError as error:
@@ -75,16 +85,31 @@ class EdgeConnection(Connection):
             refused = isinstance(error, (ValueError, TypeError, OverflowError)) and call.verb != "optimize"
             raise _error(call.verb, self.location, BadRequest(str(error)) if refused else error) from error
 
-    def _under(self, layout: Layout) -> EdgeEngine:
-        """The verbs for rows of another layout."""
-        if layout not in self._others:
-            self._others[layout] = EdgeEngine(self._store, layout)
-        return self._others[layout]
+    def _engine(self, store: Store, layout: Layout) -> EdgeEngine:
+        """The verbs on a store for rows of that layout."""
+        known = self._verbs.get(layout)
+        if known is None or known.store is not store:
+            known = self._verbs[layout] = EdgeEngine(store, layout)
+        return known
+
+    def new_lock(self, name: str) -> Turns:
+        return FolderLock(Path(self._folder.path), name) if self.capabilities.shared else Lock()
+
+    def _ask_holder(self, call: Call) -> Any:
+        with client.translated(call.verb, self.location):
+            try:
+                # Not by way of the client, which copies each request to see whether there is a text to embed in it.
+                asked: Any = self._folder.client
+                return client.send(asked if call.verb in ("optimize", "backup") else asked._client, call)
+            except ResponseHandlingException as error:
+                if isinstance(error.source, TwofoldError):  # there is no holder, and none can be had
+                    raise error.source from None
+                raise
 
     def close(self) -> None:
         super().close()
         if self._forget.detach():
-            self._release()
+            self._folder.release()
 
 
 def _prepare_folder(path: Path, create: bool) -> Path:
@@ -112,7 +137,7 @@ class EdgeEngine:
     """The verbs, on the collections of a store whose rows have that layout."""
 
     def __init__(self, store: Store, layout: Layout = OWN) -> None:
-        self._store = store
+        self.store = store
         self._layout = layout
         self._parts = PARTS if layout is OWN else replace(PARTS, layout=layout, converted={})
 
@@ -120,39 +145,39 @@ class EdgeEngine:
         return version("qdrant-edge-py")
 
     def backup(self, path: str) -> dict[str, int]:
-        return self._store.back_up(Path(path).expanduser())
+        return self.store.back_up(Path(path).expanduser())
 
     def exists(self, collection: str) -> bool:
-        return self._store.has(collection)
+        return self.store.has(collection)
 
     def collections(self) -> list[str]:
-        return sorted([*self._store.names(), *self._store.unreadable])
+        return sorted([*self.store.names(), *self.store.unreadable])
 
     def create(self, collection: str, settings: Mapping[str, Any]) -> None:
         metadata = to_edge_payload(settings.get("metadata"))  # plain JSON, whatever an encoder says of itself
-        self._store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self._store.in_memory))
+        self.store.create(Settings(collection, {**settings, "metadata": metadata}, wal=not self.store.in_memory))
 
     def aliases(self) -> dict[str, str]:
-        return self._store.aliases
+        return self.store.aliases
 
     def set_alias(self, alias: str, to: str) -> None:
-        with self._store.changing_aliases() as aliases:
-            aliases[alias] = self._store.get(to).settings.name
+        with self.store.changing_aliases() as aliases:
+            aliases[alias] = self.store.get(to).settings.name
 
     def drop(self, collection: str) -> None:
-        self._store.delete(collection)
+        self.store.delete(collection)
 
     def add_words(self, collection: str, name: str, idf: bool) -> None:
-        self._store.get(collection).add_vector(name, {"modifier": "idf"} if idf else {}, sparse=True)
+        self.store.get(collection).add_vector(name, {"modifier": "idf"} if idf else {}, sparse=True)
 
     def describe(self, collection: str) -> Schema:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         info, indexes = held.read("info"), held.settings.indexes
         present = {key: indexes[key] for key in info.payload_schema if key in indexes}
         return read_schema(held.settings.config, info.points_count or 0, present, self._layout)
 
     def inspect(self, collection: str) -> State:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         info, config = held.read("info"), held.settings.config
         return State(
             vectors=read_vectors(config),
@@ -170,19 +195,19 @@ class EdgeEngine:
             sparse = settings.sparse_vectors()
             return {**settings.config, "sparse_vectors": {**sparse, name: {**sparse[name], "modifier": "idf"}}}
 
-        self._store.get(collection).reconfigure(with_idf)
+        self.store.get(collection).reconfigure(with_idf)
 
     def set_metadata(self, collection: str, metadata: Mapping[str, Any]) -> None:
-        self._store.get(collection).merge_metadata(to_edge_payload(metadata))
+        self.store.get(collection).merge_metadata(to_edge_payload(metadata))
 
     def create_index(self, collection: str, key: str, schema: str | Mapping[str, Any], wait: bool) -> None:
-        self._store.get(collection).create_index(key, schema)  # at once, whether that is waited for or not
+        self.store.get(collection).create_index(key, schema)  # at once, whether that is waited for or not
 
     def optimize(self, collection: str, progress: Any) -> bool:
-        return optimize(self._store.get(collection), progress)
+        return optimize(self.store.get(collection), progress)
 
     def query(self, collection: str, queries: Sequence[EngineQuery]) -> list[list[edge.ScoredPoint]]:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
 
         def nearest(name: str, vector: Vectors | Sparse) -> dict[str, Any]:
             return {"query": edge.Query.Nearest(held.schema.vector(name, vector, query=True), name)}
@@ -204,7 +229,7 @@ class EdgeEngine:
         only: Sequence[str] | None,
         vectors: Sequence[str],
     ) -> tuple[list[edge.Record], Any]:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         request = edge.ScrollRequest(
             offset=offset,
             limit=limit,
@@ -219,22 +244,22 @@ class EdgeEngine:
     def retrieve(
         self, collection: str, ids: Sequence[str], only: Sequence[str] | None, vectors: Sequence[str]
     ) -> list[edge.Record]:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         wanted, payload = list(dict.fromkeys(map(engine_id, ids))), True if only is None else list(only) or False
         names = [held.schema.check_name(name) for name in vectors] or False
         records: list[edge.Record] = held.read("retrieve", wanted, payload, names)
         return records
 
     def count(self, collection: str, where: Filter | None) -> int:
-        return int(self._store.get(collection).read("count", edge.CountRequest(True, to_filter(where, self._parts))))
+        return int(self.store.get(collection).read("count", edge.CountRequest(True, to_filter(where, self._parts))))
 
     def facet(self, collection: str, key: str, where: Filter | None, limit: int) -> dict[Any, int]:
         request = edge.FacetRequest(key, limit, True, to_filter(where, self._parts))
-        hits = self._store.get(collection).read("facet", request).hits
+        hits = self.store.get(collection).read("facet", request).hits
         return {hit.value: hit.count for hit in hits if hit.count}  # 0 is for what only deleted points had
 
     def upsert(self, collection: str, points: Sequence[NewPoint]) -> None:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         schema = held.schema
         vectors = schema.structs([point.vector for point in points])
         made = [
@@ -243,7 +268,7 @@ class EdgeEngine:
         held.apply_pieces(made, edge.UpdateOperation.upsert_points, schema)
 
     def update_vectors(self, collection: str, points: Sequence[NewPoint]) -> None:
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         schema = held.schema
         ids = [engine_id(point.id) for point in points]
         vectors = schema.structs([point.vector for point in points])
@@ -265,7 +290,7 @@ class EdgeEngine:
         self, collection: str, points: Sequence[str] | Filter, make: Callable[[list[Any]], edge.UpdateOperation]
     ) -> None:
         """A write to points by their ids; a filter is resolved to ids at this moment."""
-        held = self._store.get(collection)
+        held = self.store.get(collection)
         make([])  # the engine reads paths and payloads here, so a bad one fails before anything is written
         with held.writing:
             if isinstance(points, Sequence):

@@ -18,7 +18,7 @@ from twofold.documents import Document, DocumentLike
 from twofold.encoders.base import Vectors
 from twofold.engine.connection import Connection, connect, laid
 from twofold.errors import InvalidQuery
-from twofold.flow import Flow, arun, closed_on_error, run
+from twofold.flow import Flow, Turns, arun, closed_on_error, run
 from twofold.index import writing
 from twofold.index.opening import Wish, prepare
 from twofold.index.queries import FilterLike, check_query, with_reranker
@@ -99,11 +99,13 @@ class HybridIndex(Upkeep):
             layout: Where a collection that something else wrote has its texts, metadata and vectors. Those of
                 LangChain, LlamaIndex, Haystack, mem0 and mcp-server-qdrant are recognised without it.
             api_key: For a server that wants one.
-            timeout: Seconds a call may take on a server, retries included; for `add`, each batch.
+            timeout: Seconds a call may take on a server, retries included, or in the process that holds the folder; for
+                `add`, each batch.
             cache_size: How many query vectors to remember.
             client_options: For a URL, passed to the Qdrant client: `prefer_grpc`, `grpc_port`, `https` …. For a folder,
-                `durability` ("process": a stored batch survives the death of the process; "power": a power loss too)
-                and `optimize` ("auto", or "manual": only when `optimize()` is called).
+                `durability` ("process": a stored batch survives the death of the process; "power": a power loss too),
+                `optimize` ("auto", or "manual": only when `optimize()` is called) and `share` (False: no other process
+                may open it meanwhile).
         """
         wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create, layout)
         config = with_reranker(config or SearchConfig(), rerank)
@@ -165,6 +167,10 @@ class HybridIndex(Upkeep):
     def store(self) -> object:
         """What all indexes on one client have in common."""
         return self._connection.store
+
+    def new_lock(self, name: str) -> Turns:
+        """A lock for all who work on this collection, in other processes too where it is in a folder."""
+        return self._connection.new_lock(f"{name} of {self.collection}")
 
     @property
     def closed(self) -> bool:
@@ -569,7 +575,7 @@ class HybridIndex(Upkeep):
         with self._opening:
             self._connection.check_open()
             if self._searcher is None:
-                flow = prepare(self._wish, self._connection.capabilities, self.store)
+                flow = prepare(self._wish, self._connection)
                 self._searcher = Searcher(run(flow, self._connection), self._cache_size)
             return self._searcher
 
@@ -577,7 +583,7 @@ class HybridIndex(Upkeep):
         """Create or check the collection. Two tasks that come first together both do it, which is harmless."""
         self._connection.check_open()
         if self._searcher is None:
-            flow = prepare(self._wish, self._connection.capabilities, self.store)
+            flow = prepare(self._wish, self._connection)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
 

@@ -24,7 +24,7 @@ from twofold.encoders.base import DenseEncoder, Sparse, SparseEncoder
 from twofold.encoders.bm25 import BM25
 from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
-from twofold.engine.connection import Capabilities
+from twofold.engine.connection import Capabilities, Connection
 from twofold.engine.layout import (
     FORMAT,
     MOVED_KEY,
@@ -39,7 +39,7 @@ from twofold.engine.layout import (
 from twofold.engine.layouts import noted, recognise, restored, shares_words
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, EngineError, FilterError
 from twofold.filters import Node, needed_indexes
-from twofold.flow import Flow, Work
+from twofold.flow import Flow, Turns, Work
 from twofold.index.sampling import Sampler
 
 log = logging.getLogger("twofold")
@@ -162,7 +162,7 @@ class Ready:
     """The engine can add a vector to the collection as it stands."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
-    parts_lock: Lock = field(default_factory=Lock)
+    parts_lock: Turns = field(default_factory=Lock)
     """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
 
     @property
@@ -171,12 +171,13 @@ class Ready:
         return self.schema.layout
 
 
-_parts_locks: WeakKeyDictionary[object, dict[str, Lock]] = WeakKeyDictionary()
+_parts_locks: WeakKeyDictionary[object, dict[str, Turns]] = WeakKeyDictionary()
 _parts_locks_guard = Lock()
 
 
-def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
-    """Everything between a location and the first search; `store` is what all indexes at one place have in common."""
+def prepare(wish: Wish, connection: Connection) -> Flow[Ready]:
+    """Everything between a location and the first search."""
+    engine = connection.capabilities
     version = (yield from check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
         yield from _make(wish, engine)
@@ -189,7 +190,8 @@ def prepare(wish: Wish, engine: Capabilities, store: object) -> Flow[Ready]:
         layout, unreadable = yield from _look_into(wish, name, schema, encoders[2])
         schema = replace(schema, layout=layout)
     with _parts_locks_guard:
-        lock = _parts_locks.setdefault(store, {}).setdefault(name, Lock())
+        locks = _parts_locks.setdefault(connection.store, {})
+        lock = locks.setdefault(name, connection.new_lock(f"parts of {name}"))
     ready = replace(_check(name, schema, engine, *encoders), parts_lock=lock)
     if version is not None:
         ready = replace(

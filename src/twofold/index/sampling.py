@@ -42,6 +42,7 @@ _MOST_TEXTS = 0.5
 _LOOK_AGAIN_SECONDS = 600.0
 _TRY_AGAIN_SECONDS = 30.0  # where a model failed
 _OUTDATED_SHARE = 0.1
+_COUNT_AGAIN_SECONDS = 1.0  # where others on this machine write too, and asking costs next to nothing
 _REMEMBERED_PARTS = 256
 _BAD_REQUEST = 400
 
@@ -50,6 +51,7 @@ class _Seen(NamedTuple):
     calibration: Calibration
     changes: int
     valid_until: float
+    counted_at: float
 
 
 class Sampler:
@@ -112,13 +114,25 @@ class Sampler:
         last, changes = self._seen.get(key), self._changes
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
-            return last.calibration
+            others_changed = ready.engine.near and (yield from self._others_changed(ready, part, key))
+            if not others_changed:
+                return last.calibration
         seen, whole = yield from _look(ready, part, meaning)
         if len(self._seen) >= _REMEMBERED_PARTS:
             self._seen.clear()
         valid = _LOOK_AGAIN_SECONDS if whole else _TRY_AGAIN_SECONDS
-        self._seen[key] = _Seen(seen, changes, time.monotonic() + valid)
+        now = time.monotonic()
+        self._seen[key] = _Seen(seen, changes, now + valid, now)
         return seen
+
+    def _others_changed(self, ready: Ready, part: Node | None, key: tuple[str, bool]) -> Flow[bool]:
+        """Whether so many texts came or went that what was seen last is out of date."""
+        last, now = self._seen[key], time.monotonic()
+        if now - last.counted_at < _COUNT_AGAIN_SECONDS:
+            return False
+        self._seen[key] = last._replace(counted_at=now)
+        total = last.calibration.total
+        return abs((yield from calls.count(ready.collection, part)) - total) > _OUTDATED_SHARE * total
 
 
 def without_words(ready: Ready) -> Flow[str | None]:

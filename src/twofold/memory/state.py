@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from threading import Lock
@@ -22,7 +23,7 @@ from twofold.engine import calls
 from twofold.engine.layout import Stored, from_point, metadata_key
 from twofold.errors import MemoryDamaged, MemoryNotFound
 from twofold.filters import Node
-from twofold.flow import Flow, exclusively
+from twofold.flow import Flow, Turns, exclusively
 from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
@@ -109,6 +110,8 @@ def learned_row_id(scope: Scope) -> str:
 MAX_TAGS = 10_000
 VOCABULARY_SECONDS = 60.0
 """For how long a vocabulary is used where other processes may write to the collection."""
+LOOK_SECONDS = 1.0
+"""How often it is looked, where that costs next to nothing, whether they wrote."""
 
 
 @dataclass
@@ -123,6 +126,7 @@ class Vocabulary:
     learned: Learned | None = None
     """What feedback has taught about this scope."""
     read_at: float = field(default_factory=time.monotonic)
+    looked_at: float = field(default_factory=time.monotonic)
 
     def add(self, item: MemoryItem) -> None:
         """A memory was written."""
@@ -153,6 +157,17 @@ def read_vocabulary(ready: Ready, key: VocabularyKey, own_rows: int) -> Flow[Voc
     return Vocabulary(lexicon, memories, everything - own_rows, paths, learned)
 
 
+def _outdated(ready: Ready, scope: Scope, kept: Vocabulary) -> Flow[bool]:
+    """Whether others may have written since a vocabulary was read."""
+    now = time.monotonic()
+    if now - kept.read_at > VOCABULARY_SECONDS:
+        return True
+    if not ready.engine.near or now - kept.looked_at < LOOK_SECONDS:
+        return False
+    kept.looked_at = now
+    return (yield from calls.count(ready.collection, scope.where(("memory",)))) != kept.memories
+
+
 def stemmer(ready: Ready) -> Stemmer:
     """How words are brought to their stems: as the lexical leg does it."""
     return ready.sparse.stem if isinstance(ready.sparse, BM25) else str
@@ -168,8 +183,8 @@ _ROWS_PER_PAGE = 256
 class SharedState:
     """The vocabularies of a collection, how many rows were written, and the locks under which that happens."""
 
-    def __init__(self) -> None:
-        self.locks = [Lock() for _ in range(LOCKS)]
+    def __init__(self, new_lock: Callable[[str], Turns]) -> None:
+        self.locks = [new_lock(f"users {number}") for number in range(LOCKS)]
         """Each is for some of the users."""
         self.added = 0
         """How many rows this process has added to the collection."""
@@ -180,7 +195,7 @@ class SharedState:
         self._guard = Lock()
 
     def exclusively(self, user: str, flow: Flow[T]) -> Flow[T]:
-        """Run a flow while nobody else of this process changes this user's memories."""
+        """Run a flow while nobody else changes this user's memories, of this process or another on the folder."""
         return exclusively(self.locks[_slot(user)], flow, "this user's memories")
 
     def vocabulary(self, ready: Ready, key: VocabularyKey) -> Flow[Vocabulary]:
@@ -190,7 +205,7 @@ class SharedState:
                 self._imports = ready.sampler.imports
                 self._vocabularies.clear()
         kept = self._vocabularies.get(key)
-        if kept is not None and not (ready.engine.shared and time.monotonic() - kept.read_at > VOCABULARY_SECONDS):
+        if kept is not None and not (ready.engine.shared and (yield from _outdated(ready, key[0], kept))):
             return kept
         slot = _slot(key[0].user)
         version = self._versions[slot]
@@ -232,7 +247,7 @@ class SharedState:
 
 def _slot(user: str) -> int:
     """Which of the locks is this user's; some users share one."""
-    return hash(user) % LOCKS
+    return zlib.crc32(user.encode("utf-8", "surrogatepass")) % LOCKS  # in every process the same
 
 
 _states: WeakKeyDictionary[object, dict[str, SharedState]] = WeakKeyDictionary()
@@ -249,7 +264,10 @@ class MemoryStore:
         self.index = index
         self.default_type = "fact" if kind == "knowledge" else "note"
         with _states_guard:  # the same for every memory on one client and collection: they write to the same rows
-            self.shared = _states.setdefault(index.store, {}).setdefault(index.collection, SharedState())
+            states = _states.setdefault(index.store, {})
+            if index.collection not in states:
+                states[index.collection] = SharedState(index.new_lock)
+            self.shared = states[index.collection]
         self.counter = RecallCounter(index, self.shared.exclusively)
         self.siblings: list[MemoryStore] = [] if beside is None else beside.siblings
         """All that share the connection: closing one closes all, so each must write what is pending."""
@@ -328,7 +346,7 @@ class View:
         return self.shared.vocabulary(self.ready, (self.scope, tuple(self.config.fields)))
 
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
-        """Run a flow while nobody else of this process changes this user's memories."""
+        """Run a flow while nobody else changes this user's memories."""
         return self.shared.exclusively(self.scope.user, flow)
 
     def find(self, ids: Sequence[str], shelves: Sequence[Shelf]) -> Flow[dict[str, Stored]]:

@@ -139,7 +139,7 @@ class RecallCounter:
                 if self._task is None or self._task.done() or self._task.get_loop() is not loop:
                     self._hurry = asyncio.Event()
                     self._task = loop.create_task(self._write_in_task(self._hurry))
-            elif self._thread is None and not self._closing.is_set():
+            elif (self._thread is None or not self._thread.is_alive()) and not self._closing.is_set():  # after a fork
                 self._thread = threading.Thread(target=self._write_in_thread, name="twofold-touch", daemon=True)
                 self._thread.start()
 

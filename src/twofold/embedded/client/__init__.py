@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 _MADE_FOR = (1, 20)
 
@@ -47,13 +47,16 @@ from httpx import Headers  # noqa: E402
 from qdrant_client import AsyncQdrantClient, QdrantClient, models  # noqa: E402
 from qdrant_client.client_base import QdrantBase  # noqa: E402
 from qdrant_client.fastembed_common import FastEmbedMisc  # noqa: E402
-from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse  # noqa: E402
 
-from twofold.embedded.errors import BadRequest, Conflict, EmbeddedError, NotFound, StoreClosed  # noqa: E402
+from twofold.embedded.errors import BadRequest, Conflict, EmbeddedError, NotFound, StoreClosed, StoreError  # noqa: E402
 from twofold.embedded.optimize import Progress, optimize  # noqa: E402
-from twofold.embedded.store import Durability, Optimizing, Options, Store, open_store  # noqa: E402
+from twofold.embedded.sharing import Folder  # noqa: E402
+from twofold.embedded.store import Durability, Optimizing, Options, Store  # noqa: E402
+from twofold.errors import TwofoldError  # noqa: E402
 
 from . import collections, reads, writes  # noqa: E402
+from .joined import JoinedClient  # noqa: E402
 
 _ASYNC_THREADS = 8
 # Arguments that no `**` takes: they serve a network or a cluster, or have been looked at.
@@ -115,10 +118,26 @@ def as_responses(bad: tuple[type[Exception], ...] = (ValueError, TypeError, Over
         yield
     except ResponseError:
         raise
+    except UnexpectedResponse as error:  # of the process that holds the store
+        raise _as_told(error) from None
+    except ResponseHandlingException as error:
+        if isinstance(error.source, TwofoldError):
+            raise error.source from None
+        raise
     except EmbeddedError as error:
         raise _RESPONSES.get(type(error), ResponseError)(str(error)) from error
     except bad as error:
         raise BadRequestResponse(str(error)) from error
+
+
+def _as_told(error: UnexpectedResponse) -> ResponseError:
+    kind = next((each for each in _RESPONSES.values() if each.status_code == error.status_code), ResponseError)
+    try:
+        said = str(json.loads(error.content)["status"]["error"])
+    except (ValueError, KeyError, TypeError):
+        said = error.content.decode("utf-8", "replace")
+    told: ResponseError = kind(said)
+    return told
 
 
 # --- Requests ---
@@ -177,7 +196,10 @@ class _OverStore:
     def __init__(self, path: str | os.PathLike[str], options: Options | None = None) -> None:
         options = options or Options()
         self._init_options = {"path": os.fspath(path), "options": options}
-        self._store = open_store(path, options)
+        self._begin(Folder(path, options))
+
+    def _begin(self, folder: Folder | Store) -> None:
+        self._folder = folder
         self._encoder = reads.Encoder()
         self._released = False
 
@@ -188,15 +210,26 @@ class _OverStore:
 
     @property
     def store(self) -> Store:
-        """The store, until this client is closed: others may have it open still."""
+        """The store, until this client is closed: others may have it open still. An error where others hold it."""
+        store = self._held()
+        if store is None:
+            raise StoreError(f"{self._folder.path} is held by another process, and this client asks it.")
+        return store
+
+    def _held(self) -> Store | None:
         if self._released:
-            raise self._store.closed_error()
-        return self._store
+            raise StoreClosed(f"The client for {self._folder.path} is closed: open another with embedded_client(path).")
+        return self._folder if isinstance(self._folder, Store) else self._folder.store
+
+    @property
+    def _joined(self) -> JoinedClient:
+        """The way to the process that holds the store."""
+        return cast(Folder, self._folder).client  # a store is always held
 
     @property
     def _client(self) -> Any:
-        """The store. langchain-qdrant and llama-index look here whether a client is one of local mode."""
-        return self.store
+        """What answers. langchain-qdrant and llama-index look here whether a client is one of local mode."""
+        return self._held() or self._joined
 
     def _serve(self, name: str, arguments: dict[str, Any]) -> Any:
         """Carry out one method of QdrantClient."""
@@ -204,11 +237,15 @@ class _OverStore:
             reads.refuse_shard_key()
         if name in _INSTEAD:
             raise NotImplementedError(f"{name} isn't available in the embedded engine. {_INSTEAD[name]}")
+        store = self._held()
+        if store is None:
+            with as_responses():
+                return getattr(self._joined, name)(**arguments)
         function, wants, takes_others = _HANDLERS[name]
         with as_responses():
-            known = {**arguments, "store": self.store, "encoder": self._encoder}
+            known = {**arguments, "store": store, "encoder": self._encoder}
             if "collection" in wants:
-                known["collection"] = self.store.get(arguments["collection_name"])
+                known["collection"] = store.get(arguments["collection_name"])
             given = {name: value for name, value in known.items() if name in wants}
             if takes_others:
                 others = arguments.keys() - wants - _NOT_PASSED_ON
@@ -218,17 +255,24 @@ class _OverStore:
 
     def _optimize(self, collection_name: str, progress: Progress | None) -> bool:
         with as_responses(bad=()):  # those are the progress function's
-            return optimize(self.store.get(collection_name), progress)
+            store = self._held()
+            if store is None:
+                return self._joined.optimize(collection_name, progress)
+            return optimize(store.get(collection_name), progress)
 
     def _flush(self) -> None:
         with as_responses():
-            for collection in self.store.collections():
+            store = self._held()
+            if store is None:
+                self._joined.flush()
+                return
+            for collection in store.collections():
                 collection.flush()
 
     def _close(self, *, wait: bool = True) -> None:
         if not self._released and not sys.is_finalizing():
             self._released = True
-            (self._store.release if wait else self._store.forget)()
+            (self._folder.release if wait else self._folder.forget)()
 
     def __del__(self) -> None:
         # asyncio can't be relied on here; a store left open would stay locked for other processes.
@@ -294,13 +338,17 @@ for _class in (EmbeddedClient, AsyncEmbeddedClient):
         setattr(_class, _name, _method(_name, getattr(_class, _name)))
 
 
-def _options(durability: Durability, optimize: Optimizing) -> Options:
+def _options(durability: Durability, optimize: Optimizing, share: bool) -> Options:
     with as_responses():
-        return Options(durability, optimize)
+        return Options(durability, optimize, share=share)
 
 
 def embedded_client(
-    path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
+    path: str | os.PathLike[str],
+    *,
+    durability: Durability = "process",
+    optimize: Optimizing = "auto",
+    share: bool = True,
 ) -> EmbeddedClient:
     """Open, or make, the store at `path`; ":memory:" for one that vanishes at close.
 
@@ -312,16 +360,21 @@ def embedded_client(
     for five seconds, gets its search index built in the background, by a child process of low priority, with
     no pause for readers or writers. "manual": only client.optimize(collection) does.
 
-    Clients on the same path in one process share the store; another process gets StoreLocked.
+    Clients on the same path in one process share the store. Other processes of this user on this machine join the one
+    that holds it, and one of them takes over when it ends; with share=False they get StoreLocked instead.
     """
-    return EmbeddedClient(path, _options(durability, optimize))
+    return EmbeddedClient(path, _options(durability, optimize, share))
 
 
 def async_embedded_client(
-    path: str | os.PathLike[str], *, durability: Durability = "process", optimize: Optimizing = "auto"
+    path: str | os.PathLike[str],
+    *,
+    durability: Durability = "process",
+    optimize: Optimizing = "auto",
+    share: bool = True,
 ) -> AsyncEmbeddedClient:
     """The same for asyncio; a cancelled call still runs to its end."""
-    return AsyncEmbeddedClient(path, _options(durability, optimize))
+    return AsyncEmbeddedClient(path, _options(durability, optimize, share))
 
 
 from .import_local import ImportProgress as ImportProgress  # noqa: E402  # it needs the above

@@ -1,11 +1,19 @@
-"""Qdrant's REST paths and bodies as calls of a client: what the endpoint in rest.py answers with."""
+"""Qdrant's REST as calls of a client: how the holder of a store answers the processes that joined it.
+
+`OverStore` is the client of the store that it holds. Three routes are not Qdrant's: `…/optimize` and `/flush`,
+which it does by itself, and `/backup`, which takes a folder.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,7 +21,53 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from twofold.embedded.errors import StoreClosed
+from twofold.embedded.serving import PROTOCOL
+from twofold.embedded.store import Store
+
+from . import EmbeddedClient, as_responses
+
 Names = dict[str, str]
+
+
+class OverStore(EmbeddedClient):
+    """A client of a store that somebody else opened, and closes."""
+
+    def __init__(self, store: Store) -> None:
+        self._begin(store)
+
+    def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
+        pass
+
+    def __del__(self) -> None:
+        pass
+
+    def backup(self, path: str) -> dict[str, int]:
+        """Copy the folder, for a process that joined."""
+        with as_responses():
+            return self.store.back_up(Path(path))
+
+    def answer(self, method: str, path: str, raw: bytes) -> tuple[int, bytes]:
+        """The status and the body of an answer. `StoreClosed` goes through: whoever opens the store next answers."""
+        started = time.perf_counter()
+        try:
+            route, names = find(method, path.partition("?")[0])
+            result = route.answer(self, names, raw)
+        except Refusal as error:
+            if isinstance(error.__cause__, StoreClosed):
+                raise error.__cause__ from None
+            return error.status, error_body(error.message, started)
+        return 200, result.encode() if path == "/" else result_body(result, started)
+
+
+def result_body(result: str, started: float) -> bytes:
+    """The body of an answer."""
+    return f'{{"result":{result},"status":"ok","time":{time.perf_counter() - started:.6f}}}'.encode()
+
+
+def error_body(message: str, started: float) -> bytes:
+    """The body of a refusal."""
+    return json.dumps({"status": {"error": message}, "time": time.perf_counter() - started}).encode()
 
 
 class Refusal(Exception):
@@ -72,8 +126,8 @@ def _first(error: ValidationError) -> str:
 
 
 def _refused(error: Exception) -> Refusal:
-    if isinstance(error, UnexpectedResponse):  # the embedded client knows its status
-        return Refusal(error.status_code or 500, _worded(error.status_code or 500, str(error)))
+    if isinstance(error, UnexpectedResponse):  # the embedded client knows its status, and has a server's words
+        return Refusal(error.status_code or 500, str(error))
     if isinstance(error, (ValueError, TypeError, NotImplementedError, AssertionError, KeyError, IndexError)):
         status = _status_of(str(error))
         return Refusal(status, _worded(status, str(error)))
@@ -207,6 +261,15 @@ def _create_index(client: QdrantClient, names: Names, body: models.CreateFieldIn
     return client.create_payload_index(names["c"], body.field_name, body.field_schema)
 
 
+def _about(client: QdrantClient) -> dict[str, Any]:
+    about = client.info()
+    return {
+        "title": about.title,
+        "version": about.version,
+        "twofold": {"protocol": PROTOCOL, "version": version("twofold")},
+    }
+
+
 ROUTES: list[Route] = []
 
 
@@ -218,6 +281,7 @@ def _route(line: str, body: Any, call: Callable[[QdrantClient, Names, Any], Any]
 
 _C = "/collections/{c}"
 for _line, _body, _call in (
+    ("GET /", None, lambda client, _, __: _about(client)),
     ("GET /collections", None, lambda client, _, __: client.get_collections()),
     ("GET /aliases", None, lambda client, _, __: client.get_aliases()),
     (
@@ -265,5 +329,8 @@ for _line, _body, _call in (
     (f"POST {_C}/points/vectors/delete", models.DeleteVectors, _delete_vectors),
     (f"GET {_C}/points/{{id}}", None, _one_point),
     (f"POST {_C}/facet", models.FacetRequest, _facet),
+    (f"POST {_C}/optimize", None, lambda client, names, _: client.optimize(names["c"])),
+    ("POST /flush", None, lambda client, _, __: client.flush() is None),
+    ("POST /backup", dict[str, str], lambda client, _, told: client.backup(told["path"])),
 ):
     _route(_line, _body, _call)
