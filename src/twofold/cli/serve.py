@@ -14,6 +14,7 @@ from twofold.errors import ConfigError
 
 if TYPE_CHECKING:
     from twofold.memory import Memory
+    from twofold.tools import ToolOptions
 
 DEFAULT_MEMORIES = "~/.twofold/memories"
 DEFAULT_HOST = "127.0.0.1"
@@ -74,23 +75,32 @@ def mcp(
     given |= {"--no-general": not general, "--collection": collection, "--language": language, "--model": model}
     given |= {"--host": host, "--port": port, "--tokens": tokens, "--read-only": read_only}
     given |= {"--aliases": aliases}
-    _check(user, given, token, tokens, transport)
+    _check(given, token, transport)
+    from twofold.tools import ToolOptions
+
+    options = ToolOptions(read_only=read_only, aliases=aliases, general=general)
+    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, model, api_key, language)
+    _serve(target, given, options, transport, token)
+
+
+def _serve(
+    target: Target, given: dict[str, Any], options: ToolOptions, transport: Transport, token: str | None
+) -> None:
+    """Serve until interrupted; the memories are opened by the first tool that is called."""
     try:
         from twofold.mcp import create_server, create_servers, read_clients, serve_http, serve_stdio
     except ImportError as error:
         raise ConfigError(str(error)) from error
-    from twofold.tools import LazyMemory, ToolOptions
+    from twofold.tools import LazyMemory
 
-    options = ToolOptions(read_only=read_only, aliases=aliases, general=general)
-    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, model, api_key, language)
-    clients = read_clients(tokens) if tokens is not None else {}
-    whose = user or next((client.user for client in clients.values()), "")
-    projects = project or []
-    memory = LazyMemory(lambda: _open_shared(target, whose, agent, projects, given), projects=projects)
+    clients = read_clients(given["--tokens"]) if given["--tokens"] is not None else {}
+    whose = given["--user"] or next((client.user for client in clients.values()), "")
+    memory = LazyMemory(lambda: _open_shared(target, whose, given), projects=given["--project"] or ())
     try:
         if transport is Transport.stdio:
             serve_stdio(create_server(memory, **options))
         else:
+            host, port = given["--host"], given["--port"]
             server = create_servers(memory, clients, **options) if clients else create_server(memory, **options)
             complain("listening", f"http://{host}:{port}/mcp", "green")
             serve_http(server, host=host, port=port, token=token)
@@ -98,14 +108,13 @@ def mcp(
         memory.close()
 
 
-def _check(
-    user: str | None, given: dict[str, Any], token: str | None, tokens: str | None, transport: Transport
-) -> None:
+def _check(given: dict[str, Any], token: str | None, transport: Transport) -> None:
     """What belongs together, and what doesn't."""
-    if token is None and os.environ.get("TWOFOLD_MCP_TOKEN") == "":  # what a script left empty is not "no token"
-        raise ConfigError("TWOFOLD_MCP_TOKEN is empty, so anybody could come in: give it a value, or unset it")
-    if tokens is None:
-        if not (user or "").strip():
+    for variable in ("TWOFOLD_MCP_TOKEN", "TWOFOLD_MCP_TOKENS"):  # what a script left empty is not "no token"
+        if transport is Transport.http and os.environ.get(variable) == "":
+            raise ConfigError(f"{variable} is empty, so anybody could come in: give it a value, or unset it")
+    if given["--tokens"] is None:
+        if not (given["--user"] or "").strip():
             raise ConfigError("memories belong to somebody: say whose, with --user ada or TWOFOLD_USER=ada")
         return
     besides = [name for name in ("--user", "--project", "--agent") if given[name]] + ["--token"] * (token is not None)
@@ -115,12 +124,12 @@ def _check(
         raise ConfigError("--tokens is for clients that come in over HTTP: add --transport http")
 
 
-def _open_shared(target: Target, user: str, agent: str | None, projects: list[str], given: dict[str, Any]) -> Memory:
+def _open_shared(target: Target, user: str, given: dict[str, Any]) -> Memory:
     """Open the memories when the first tool is called; if another process has them, say how to share them."""
     from twofold import StoreLocked
 
     try:
-        return target.open_memory(user, agent, projects=projects)
+        return target.open_memory(user, given["--agent"], projects=given["--project"] or ())
     except StoreLocked as error:
         command = command_line("mcp --transport http", given, {"--host": DEFAULT_HOST, "--port": DEFAULT_PORT})
         reached = "127.0.0.1" if given["--host"] in ("0.0.0.0", "::") else given["--host"]  # noqa: S104

@@ -56,8 +56,7 @@ from twofold.memory.recall import Recall, conditions, created_between, recall
 from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope
 from twofold.memory.state import View
 from twofold.memory.writing import checked, encode, new_item, places, put, put_turns, rewrite_neighbours, turns_at
-from twofold.text import clean_query
-from twofold.text import words as plain_words
+from twofold.text import clean_query, words
 
 logger = logging.getLogger("twofold.memory")
 
@@ -114,14 +113,14 @@ def list_memories(view: View, request: Recall, limit: int, after: str | None, su
     return (yield from newest(view, where, limit, after))
 
 
-def newest(view: View, where: Node, limit: int, after: str | None, words: Sparse | None = None) -> Flow[MemoryPage]:
+def newest(view: View, where: Node, limit: int, after: str | None, matching: Sparse | None = None) -> Flow[MemoryPage]:
     """One page of memories (with some of the words), newest first; unreadable rows are named, and take no place."""
     check_whole_number(limit, "limit", 1, MAX_LIMIT)
     last, seen = _read_cursor(after)
     older: list[Node] = [] if last is None else [Between("created", lte=last), Not(HasPoint(tuple(seen)))]
     number = limit + 1
     while True:
-        rows = yield from _newest_rows(view, All((where, *older)), number, words)
+        rows = yield from _newest_rows(view, All((where, *older)), number, matching)
         fit = [place for place, row in enumerate(rows, 1) if damage(row) is None]
         if len(fit) >= limit or len(rows) < number:
             break
@@ -136,14 +135,14 @@ def newest(view: View, where: Node, limit: int, after: str | None, words: Sparse
     return MemoryPage(tuple(items), more, problems)
 
 
-def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> Flow[list[Stored]]:
+def _newest_rows(view: View, where: Node, number: int, vector: Sparse | None) -> Flow[list[Stored]]:
     collection = view.ready.collection
-    if words is None:
+    if vector is None:
         rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=metadata_key("created"))
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     matching = yield from calls.count(collection, where)
-    leg = VectorQuery(words, max(matching, 1), where)
+    leg = VectorQuery(vector, max(matching, 1), where)
     answers = yield from calls.query(collection, [FusedQuery((leg,), NewestFirst("created"), number)])
     return [from_point(row) for row in answers[0]]
 
@@ -217,17 +216,17 @@ def logs(
     if day is not None:
         start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
         wanted.append(Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1)))
-    words = None
+    vector = None
     if query is not None:
         check_whole_number(limit, "limit", 1, MAX_LIMIT)
         text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
-        words = yield from _words_of(view, text)
-        plain = plain_words(text)
-        if not plain or (words is not None and not words.indices):
+        vector = yield from _words_of(view, text)
+        plain = words(text)
+        if not plain or (vector is not None and not vector.indices):
             return MemoryPage(())
-        if words is None:
+        if vector is None:
             wanted.append(Either(tuple(map(TextContains, plain))))
-    return (yield from newest(view, view.reach.where(("log",), *wanted), limit, after, words))
+    return (yield from newest(view, view.reach.where(("log",), *wanted), limit, after, vector))
 
 
 def _words_of(view: View, text: str) -> Flow[Sparse | None]:

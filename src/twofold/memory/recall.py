@@ -32,7 +32,6 @@ from twofold.memory.items import (
     condition,
     lexical_text,
 )
-from twofold.memory.scope import Scope
 from twofold.memory.state import View, Vocabulary, stemmer
 from twofold.ranking.expressions import holds
 from twofold.ranking.fusion import Auto, Strategy, Weighted, resolve, shares
@@ -129,8 +128,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     if watched:
         log_search(log, "recall", query, outcome, memories, time.perf_counter() - began)
     if memories.hits and (config.touch if request.touch is None else request.touch):
-        for owner in {Scope.of(hit.memory).owner for hit in memories}:
-            view.store.counter.note(owner, [hit.id for hit in memories if Scope.of(hit.memory).owner == owner])
+        view.touch([hit.memory for hit in memories])
     return memories
 
 

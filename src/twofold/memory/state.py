@@ -311,6 +311,12 @@ class View:
         """One view for each owner: what changes rows does so owner by owner."""
         return [self.at(part) for part in self.reach.parts]
 
+    def touch(self, items: Sequence[MemoryItem]) -> None:
+        """Count a recall of these memories, each with those of its owner."""
+        owners = [Scope.of(item).owner for item in items]
+        for owner in dict.fromkeys(owners):
+            self.store.counter.note(owner, [item.id for item, its in zip(items, owners, strict=True) if its == owner])
+
     @property
     def ready(self) -> Ready:
         """The open collection, with its models."""
