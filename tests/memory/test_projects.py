@@ -66,7 +66,12 @@ def test_a_recall_is_one_request(open_here: Opener, monkeypatch: pytest.MonkeyPa
     connection: Any = ada.memory.index._connection
     asked: list[str] = []
     real = connection.call
-    monkeypatch.setattr(connection, "call", lambda call: (asked.append(call.verb), real(call))[1])
+
+    def watched(call: Any) -> Any:
+        asked.append(call.verb)
+        return real(call)
+
+    monkeypatch.setattr(connection, "call", watched)
     ada.recall("which port does the tunnel listen on?")
     assert asked == ["query"]
 
@@ -138,8 +143,8 @@ def test_a_user_called_like_a_project_sees_nothing_of_it(open_here: Opener) -> N
         assert own != kept
         assert other.forget(everything=True) == 1
     for called in confusable:  # and the other way round: a project that is called like a user
-        user = open_here(called)
-        user.remember("A tunnel of this user")
+        namesake = open_here(called)
+        namesake.remember("A tunnel of this user")
         outsider = open_here(projects=called)
         mine = outsider.in_project(called)
         mine.remember("A tunnel of this project")
@@ -147,7 +152,7 @@ def test_a_user_called_like_a_project_sees_nothing_of_it(open_here: Opener) -> N
         assert "A tunnel of this user" not in texts(mine.list())
         if called != project:
             assert mine.forget(everything=True) == 1
-        assert texts(user.list()) == {"A tunnel of this user"}
+        assert texts(namesake.list()) == {"A tunnel of this user"}
     assert ada.get(kept) is not None
 
 
@@ -161,7 +166,8 @@ def test_a_memory_works_on_its_projects_only(open_here: Opener) -> None:
     ada = open_here(projects=["apollo", "zeus", "apollo"])
     assert ada.memory.projects == ("apollo", "zeus")
     assert (ada.in_project("zeus").memory.projects, ada.in_project("zeus").memory.user) == (("zeus",), ada.memory.user)
-    for wrong in ("hermes", "Apollo", ada.memory.user, None):
+    wrongs: list[Any] = ["hermes", "Apollo", ada.memory.user, None]
+    for wrong in wrongs:
         with pytest.raises(ConfigError, match="does not see a project"):
             ada.memory.in_project(wrong)
     with pytest.raises(ConfigError, match="'zeus'"):
