@@ -1,7 +1,7 @@
 """Nobody sees, changes or deletes what belongs to somebody else, whatever is called with whatever id.
 
 Random calls of every public method by users with confusable names, against a plain table of who owns what.
-TWOFOLD_ISOLATION_OPERATIONS sets how many, about (7,000 for a thorough run).
+TWOFOLD_ISOLATION_OPERATIONS sets how many, about (10,000 for a thorough run).
 """
 
 from __future__ import annotations
