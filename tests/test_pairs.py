@@ -17,7 +17,10 @@ from twofold.testing import HashEmbedding
 from twofold.tools import Tool
 
 CLASSES: tuple[type, ...] = (HybridIndex, Memory, Tool)
-WITHOUT_TWIN: dict[type, set[str]] = {HybridIndex: {"beside"}, Memory: {"for_user", "knowledge", "with_settings"}}
+WITHOUT_TWIN: dict[type, set[str]] = {
+    HybridIndex: {"beside"},
+    Memory: {"for_user", "in_project", "knowledge", "with_general", "with_settings"},
+}
 """Views of what is open. `beside` and `knowledge` open a second collection, with an async client at the first await."""
 
 
