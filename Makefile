@@ -47,12 +47,13 @@ eval: $(VENV)/.dev ## measure retrieval quality on sets of your own: make eval T
 crash: $(VENV)/.dev ## the long runs: kill -9, full disks, damage, threads, processes, random operations (an hour or more)
 	@TWOFOLD_CRASH_ROUNDS=100 TWOFOLD_CONCURRENCY_ROUNDS=20 TWOFOLD_LOCK_PROCESSES=6 TWOFOLD_OPTIMIZE_ROUNDS=10 \
 	  TWOFOLD_DISK_FULL_ROUNDS=5 TWOFOLD_DAMAGE_ROUNDS=5 TWOFOLD_REWRITE_KILLS=10 TWOFOLD_TAKEOVERS=100 \
-	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 TWOFOLD_ISOLATION_OPERATIONS=7000 \
+	  TWOFOLD_DIFFERENTIAL_OPERATIONS=20000 TWOFOLD_KIT_OPS=20000 TWOFOLD_ISOLATION_OPERATIONS=10000 \
 	  TWOFOLD_TRANSFER_DOCUMENTS=50000 TWOFOLD_TRANSFER_MEMORIES=5000 TWOFOLD_MOVE_DOCUMENTS=20000 TWOFOLD_MOVE_KILLS=10 \
 	  $(PY) -m pytest -v --timeout=3600 tests/embedded/test_crash.py tests/embedded/test_concurrency.py \
 	  tests/embedded/test_lock.py tests/embedded/test_takeover.py tests/embedded/test_optimize.py \
 	  tests/embedded/test_differential.py tests/embedded/test_disk_full.py tests/embedded/test_damage.py \
-	  tests/foreign/test_kill.py tests/kit/test_differential.py tests/memory/test_isolation.py tests/transfer $(ARGS)
+	  tests/foreign/test_kill.py tests/kit/test_differential.py tests/memory/test_isolation.py \
+	  tests/mcp/test_isolation.py tests/transfer $(ARGS)
 
 # One server, or a node of a cluster. QDRANT_API_KEY where it wants one; QDRANT_GRPC_PORT where gRPC is not on 6334.
 server: $(VENV)/.dev ## all that runs on a real server, by REST and gRPC: make server QDRANT_URL=http://localhost:6333

@@ -19,7 +19,7 @@ from twofold.tools import Tool
 CLASSES: tuple[type, ...] = (HybridIndex, Memory, Tool)
 WITHOUT_TWIN: dict[type, set[str]] = {
     HybridIndex: {"beside", "ascan"},
-    Memory: {"for_user", "knowledge", "with_settings"},
+    Memory: {"for_user", "in_project", "knowledge", "with_general", "with_settings"},
 }
 """Views of what is open. `beside` and `knowledge` open a second collection, with an async client at the first await.
 And `ascan`, which is no coroutine itself: it is walked through."""

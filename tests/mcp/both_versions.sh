@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT INT TERM
-for wanted in 'mcp==1.24.*' 'mcp<2' 'mcp>=2'; do
+for wanted in 'mcp==1.27.*' 'mcp<2' 'mcp>=2'; do
     echo "== $wanted"
     rm -rf "$folder/venv"
     "${PYTHON:-python3}" -m venv "$folder/venv"

@@ -43,6 +43,9 @@ class MemoryFace:
     def for_user(self, user: str, **narrower: Any) -> MemoryFace:
         return MemoryFace(self.memory.for_user(user, **narrower), self._loop)
 
+    def in_project(self, project: str) -> MemoryFace:
+        return MemoryFace(self.memory.in_project(project), self._loop)
+
     def knowledge(self, **given: Any) -> MemoryFace:
         return MemoryFace(self.memory.knowledge(**given), self._loop)
 

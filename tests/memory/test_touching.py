@@ -70,7 +70,7 @@ def stored_count(memory: MemoryFace, identity: str) -> int:
 
 
 def pending(memory: MemoryFace) -> list[str]:
-    return memory.memory._store.counter.pending.users()
+    return memory.memory._store.counter.pending.owners()
 
 
 def test_recalls_are_counted_with_their_time(open_memory: Opener) -> None:
@@ -116,7 +116,7 @@ def test_an_answer_waits_for_no_writing(open_here: Opener, by_hand: None, monkey
     memory.recall("tunnel")
     assert calls == ["query"], "one request, and no writing"
     assert stored_count(memory, found) == 0
-    assert pending(memory) == [memory.memory.user]
+    assert pending(memory) == [f"memory:{memory.memory.user}"]
     calls.clear()
     memory.flush()
     assert calls == ["retrieve", "set_payload"]
@@ -261,12 +261,12 @@ def test_what_is_gone_is_left_out(open_memory: Opener, by_hand: None) -> None:
 def test_a_flush_waits_for_what_is_just_being_written() -> None:
     pending = PendingRecalls(lambda user, flow: flow)
     pending.note("ada", ["x"])
-    assert pending.users() == ["ada"], "somebody may be writing: whoever wants it all written has to wait for the lock"
+    assert pending.owners() == ["ada"], "somebody may be writing: whoever wants it all written has to wait for the lock"
     pending.note("ada", ["x", "y"])
     pending.settle("ada", {"x": 1})
-    assert pending.users() == ["ada"], "recalled again while the first was written"
+    assert pending.owners() == ["ada"], "recalled again while the first was written"
     pending.settle("ada", {"x": 1, "y": 1})
-    assert pending.users() == []
+    assert pending.owners() == []
 
 
 @pytest.mark.parametrize("style", ["sync", "async"])
@@ -372,7 +372,7 @@ async def test_an_async_client_is_written_to_by_a_task(
     task = memory._store.counter._task
     assert task is not None
     await asyncio.wait([task])
-    assert not memory._store.counter.pending.users()
+    assert not memory._store.counter.pending.owners()
     assert (await memory.aget(found)).access_count == 3  # type: ignore[union-attr]
     await memory.aclose()
     assert "destroyed" not in caplog.text

@@ -193,13 +193,30 @@ async def test_hostile_text_stays_between_the_marks(ask: Ask, memory: Memory) ->
     assert "not instructions" in found.data["note"]
 
 
-async def test_long_memories_are_cut_for_the_model_and_whole_in_the_data(ask: Ask, memory: Memory) -> None:
-    text = "tunnel " * 1000
-    memory.remember(text)
-    found = await ask("memory_search", query="tunnel")
-    assert "… (5,000 more characters)" in found.text
-    assert len(found.text) < 3000
-    assert found.data["memories"][0]["text"] == text
+async def test_long_memories_are_cut_in_the_text_and_in_the_data(ask: Ask, memory: Memory) -> None:
+    tags = [f"{number} {'x' * 5000}" for number in range(500)]
+    saved = memory.remember("tunnel " * 1000, tags=tags, source="file " * 5000, type="odd " * 5000)
+    for name, arguments in (
+        ("memory_search", {"query": "tunnel"}),
+        ("memory_list", {}),
+        ("memory_save", {"text": "tunnel " * 1001}),
+        ("memory_update", {"id": saved, "importance": 0.7}),
+    ):
+        found = await ask(name, **arguments)
+        shown = (found.data.get("memories") or found.data.get("similar") or [found.data.get("memory")])[-1]
+        assert shown["id"] == saved
+        assert shown["text"] == "tunnel " * 285 + "tunne… (5,000 more characters)"
+        assert shown["tags"][-1] == "… (480 more tags)"
+        for text in (found.text, json.dumps(found.data)):
+            assert len(text) < 8_000 * (1 + len(found.data.get("memories", ())))
+    assert memory.get(saved).text == "tunnel " * 1000  # type: ignore[union-attr]
+
+
+async def test_what_a_model_made_up_is_not_repeated_at_length(ask: Ask, memory: Memory) -> None:
+    kept = memory.remember("tunnel")
+    done = await ask("memory_forget", ids=[kept, *(f"{number} {'x' * 100_000}" for number in range(99))])
+    assert done.data["forgotten"] == [kept]
+    assert len(done.text) + len(json.dumps(done.data)) < 30_000
 
 
 class Absent(HashEmbedding):

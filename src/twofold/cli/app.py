@@ -1,4 +1,4 @@
-"""The commands. `search`, `info` and `mcp` stand here with their options, the others in files of their own.
+"""The commands. `search` and `info` stand here with their options, the others in files of their own.
 
 What a command works with is imported when it runs: `--help` is instant.
 """
@@ -8,27 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from twofold.cli.console import Commands, complain, out, print_json, printable, result_as_json, show_hits, unrepeated
+from twofold.cli.console import Commands, out, print_json, printable, result_as_json, show_hits, unrepeated
 from twofold.cli.demo import demo
 from twofold.cli.doctor import doctor, repair
 from twofold.cli.evaluate import evaluate, sweep
 from twofold.cli.rewrite import adopt, reembed
+from twofold.cli.serve import mcp
 from twofold.cli.sources import add
-from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Model, Target, command_line, with_options
+from twofold.cli.target import AsJson, Target, with_options
 from twofold.cli.transfer import backup, export, import_, move
-from twofold.errors import ConfigError, FilterError
-
-if TYPE_CHECKING:
-    from twofold.memory import Memory
-
-DEFAULT_MEMORIES = "~/.twofold/memories"
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8765
+from twofold.errors import FilterError
 
 app = typer.Typer(
     cls=Commands,
@@ -147,82 +140,4 @@ app.command("eval")(evaluate)
 app.command()(sweep)
 for _name, _command in (("export", export), ("import", import_), ("backup", backup), ("move", move)):
     app.command(_name)(_command)
-
-
-class Transport(str, Enum):
-    """How MCP clients are connected."""
-
-    stdio = "stdio"
-    http = "http"
-
-
-def _env(variable: str, help: str, *flags: str, **limits: Any) -> Any:
-    """An option that can also be set by an environment variable: a client's configuration file has room for those."""
-    return typer.Option(*flags, envvar=f"TWOFOLD_{variable}", help=help, **limits)
-
-
-@app.command()
-def mcp(
-    user: Annotated[str | None, _env("USER", "Whose memories. Needed.", "--user", "-u")] = None,
-    location: Annotated[
-        str, _env("LOCATION", "A folder, or the URL of a Qdrant server.", "--location", "-l", "--path", "--url")
-    ] = DEFAULT_MEMORIES,
-    agent: Annotated[str | None, _env("AGENT", "Only the memories of this agent.")] = None,
-    collection: Annotated[str | None, _env("COLLECTION", "Default: memories.", "--collection", "-c")] = None,
-    language: Annotated[
-        str | None, _env("LANGUAGE", "Language of the words. Default: the collection's, or english.")
-    ] = None,
-    transport: Annotated[
-        Transport,
-        _env("MCP_TRANSPORT", "stdio: the client starts this. http: many clients share it.", "--transport", "-t"),
-    ] = Transport.stdio,
-    host: Annotated[str, _env("MCP_HOST", "For http: the address to listen on.")] = DEFAULT_HOST,
-    port: Annotated[int, _env("MCP_PORT", "For http.", "--port", "-p", min=1, max=65535)] = DEFAULT_PORT,
-    token: Annotated[str | None, _env("MCP_TOKEN", "For http: what clients must send as their bearer token.")] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Offer no tool that stores, changes or deletes.")
-    ] = False,
-    aliases: Annotated[
-        bool, typer.Option("--aliases", help="Offer retrieve_memory too, another name for memory_search.")
-    ] = False,
-    model: Model = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Serve a user's memories to MCP clients: Claude Desktop, Cursor, VS Code …."""
-    given: dict[str, Any] = {"--location": location, "--user": user, "--agent": agent, "--collection": collection}
-    given |= {"--language": language, "--model": model, "--host": host, "--port": port}
-    given |= {"--read-only": read_only, "--aliases": aliases}
-    if not (user or "").strip():
-        raise ConfigError("memories belong to somebody: say whose, with --user ada or TWOFOLD_USER=ada")
-    try:
-        from twofold.mcp import create_server, serve_http, serve_stdio
-    except ImportError as error:
-        raise ConfigError(str(error)) from error
-    from twofold.tools import LazyMemory
-
-    target = Target(location, collection or DEFAULT_MEMORY_COLLECTION, model, api_key, language)
-    memory = LazyMemory(lambda: _open_shared(target, user or "", agent, given))
-    server = create_server(memory, read_only=read_only, aliases=aliases)
-    try:
-        if transport is Transport.stdio:
-            serve_stdio(server)
-        else:
-            complain("listening", f"http://{host}:{port}/mcp", "green")
-            serve_http(server, host=host, port=port, token=token)
-    finally:
-        memory.close()
-
-
-def _open_shared(target: Target, user: str, agent: str | None, given: dict[str, Any]) -> Memory:
-    """Open the memories when the first tool is called; if another process has them, say how to share them."""
-    from twofold import StoreLocked
-
-    try:
-        return target.open_memory(user, agent)
-    except StoreLocked as error:
-        command = command_line("mcp --transport http", given, {"--host": DEFAULT_HOST, "--port": DEFAULT_PORT})
-        reached = "127.0.0.1" if given["--host"] in ("0.0.0.0", "::") else given["--host"]  # noqa: S104
-        raise ConfigError(
-            f"{error} For several MCP clients, start one server that all of them share, with `{command}`, and connect "
-            f"them to http://{reached}:{given['--port']}/mcp"
-        ) from error
+app.command()(mcp)

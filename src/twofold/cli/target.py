@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -35,9 +35,10 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON 
 def command_line(words: str, given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """A command to type, without the options that have their usual value."""
     options = [
-        name if value is True else f"{name} {shlex.quote(without_secrets(str(value)))}"
+        name if each is True else f"{name} {shlex.quote(without_secrets(str(each)))}"
         for name, value in given.items()
         if value and value != usual.get(name)
+        for each in (value if isinstance(value, list) else [value])
     ]
     return " ".join(["twofold", words, *options])
 
@@ -105,13 +106,15 @@ class Target:
 
             return HybridIndex.open(self.location, self.collection, create=create, **self._options)
 
-    def open_memory(self, user: str, agent: str | None = None, *, create: bool = True) -> Memory:
+    def open_memory(
+        self, user: str, agent: str | None = None, *, projects: Sequence[str] = (), create: bool = True
+    ) -> Memory:
         """Open a user's memories, or begin a new collection. Without `create`, it must be there."""
         with self._must_exist("memory", "remember something there first", unless=create):
             from twofold.memory import Memory
 
             options = {**self._options, "collection": self.collection, "create": create}
-            return Memory.open(self.folder or self.location, user=user, agent=agent, **options)
+            return Memory.open(self.folder or self.location, user=user, agent=agent, projects=projects, **options)
 
     @property
     def _options(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a memory is: its fields, how they lie in a payload, filters, whose it is, and memories as text for a model.
+"""What a memory is: its fields, how they lie in a payload, filters, and memories as text for a model.
 
 `FIELDS` is the one table of a memory's fields. Payloads, payload indexes, filters, the checks of `remember`, `update`
 and `log`, what adapters show and what models read are made from it. A new field is a row there, an attribute of
@@ -8,10 +8,8 @@ and `log`, what adapters show and what models read are made from it. A new field
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
@@ -23,9 +21,9 @@ from twofold import documents
 from twofold.documents import Record, check, iso, point_id
 from twofold.engine.layout import Stored
 from twofold.errors import ConfigError, InvalidDocument, InvalidQuery, TwofoldError
-from twofold.filters import All, AnyOf, Either, Equals, Leaf, Node, Not, Present, parse
+from twofold.filters import All, Either, Leaf, Node, Not, parse
 from twofold.results import Hit, Problem, SearchResult, is_explanation
-from twofold.text import find_surrogate, normalise
+from twofold.text import normalise
 
 T = TypeVar("T")
 
@@ -218,6 +216,7 @@ FIELDS: Mapping[str, MemoryField] = MappingProxyType(
             MemoryField("user", TEXT, required=True),
             MemoryField("agent", TEXT, (), "keyword", shown=True),
             MemoryField("session", TEXT, (), "keyword", shown=True),
+            MemoryField("project", TEXT, shown=True, label="project"),
             MemoryField("order", COUNT, (), "integer"),
         )
     }
@@ -227,8 +226,8 @@ FIELDS: Mapping[str, MemoryField] = MappingProxyType(
 SHOWN = tuple(each.name for each in FIELDS.values() if each.shown)
 """The fields that adapters hand on beside the text of a memory."""
 
-# "shelf" keeps the rows of users, and their memories, logs and feedback, apart: see `Scope`. It is no field
-# of the memory.
+# "shelf" keeps the rows of users, and their memories, logs and feedback, apart: see `Scope` in `scope`. It is
+# no field of the memory.
 INDEXES = {
     "shelf": "tenant",
     **{each.name: each.index for each in FIELDS.values() if each.index is not None},
@@ -272,8 +271,11 @@ class MemoryItem:
     content_hash: str = ""
     superseded_by: str | None = None
     user: str = ""
+    """Whose it is; of a project's memory, who stored it first."""
     agent: str | None = None
     session: str | None = None
+    project: str | None = None
+    """The project that it belongs to; None for what is the user's own."""
     speaker: str | None = None
     """Who said it, for a turn of a conversation."""
     order: int | None = None
@@ -470,7 +472,8 @@ def read_rows(rows: Iterable[Stored]) -> tuple[list[MemoryItem], tuple[Problem, 
 # --- Filters over memories: the names that a memory has, and the caller's own ---
 
 
-_OWN_NAMES = frozenset({*FIELDS, *INDEXES})
+# What callers call a project stands in their metadata: theirs is a view of it, `in_project`, and no filter.
+_OWN_NAMES = frozenset({*FIELDS, *INDEXES} - {"project"})
 
 
 def condition(given: Mapping[str, Any] | None) -> Node | None:
@@ -489,88 +492,6 @@ def _placed(node: Node) -> Node:
 def field_path(name: str) -> str:
     """Where a field lies: a memory's own under its name, the caller's under `metadata`."""
     return name if name.split(".")[0] in _OWN_NAMES else f"metadata.{name}"
-
-
-# --- Whose memories: the scope that every operation of a `Memory` stays in ---
-
-Shelf: TypeAlias = Literal["memory", "superseded", "log", "feedback", "learned"]
-"""The rows of a user lie on shelves, so that one condition tells their memories from their logs and feedback."""
-MEMORIES: tuple[Shelf, ...] = ("memory", "superseded")
-TEXTS: tuple[Shelf, ...] = (*MEMORIES, "log")
-"""The shelves of rows that have a text, and so vectors."""
-EVERYTHING: tuple[Shelf, ...] = (*TEXTS, "feedback", "learned")
-_NAMESPACE = uuid.UUID("0c9a1f6b-5c0e-5b3f-9a53-7f1f0d5a9a61")
-_MAX_NAME_LENGTH = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """A user, and optionally one agent and one session of theirs: memories of others are not there for it."""
-
-    user: str
-    agent: str | None = None
-    session: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("user", self.user), *self._narrow()):
-            if not isinstance(value, str) or not value.strip():
-                raise ConfigError(
-                    f"{name} must be a name, got {value!r}: memories belong to somebody, so say whose they are, "
-                    f'as Memory.open(…, user="ada")'
-                )
-            if len(value) > _MAX_NAME_LENGTH or find_surrogate(value) is not None:
-                limit = f"at most {_MAX_NAME_LENGTH} characters of valid text"
-                raise ConfigError(f"{name} must be {limit}, got {value[:40]!r}…")
-
-    def label(self, shelf: Shelf) -> str:
-        """What the user's rows on a shelf carry. Shelves have no colon, so no two users can share a label."""
-        return f"{shelf}:{self.user}"
-
-    def where(self, shelves: Iterable[Shelf], *also: Node | None) -> Node:
-        """The condition for everything of this scope on some shelves."""
-        labels = tuple(self.label(shelf) for shelf in shelves)
-        own = Equals("shelf", labels[0]) if len(labels) == 1 else AnyOf("shelf", labels)
-        more = [*(Equals(name, value) for name, value in self._narrow()), *(node for node in also if node is not None)]
-        return All((own, *more)) if more else own
-
-    def exactly(self, *names: str) -> list[Node]:
-        """Conditions that leave out rows of an agent or a session where this scope names none."""
-        return [Not(Present(name)) for name in names if getattr(self, name) is None]
-
-    def holds(self, metadata: Mapping[str, Any], shelves: Iterable[Shelf]) -> bool:
-        """A row that was fetched by its id belongs to this scope."""
-        if metadata.get("shelf") not in {self.label(shelf) for shelf in shelves}:
-            return False
-        return all(metadata.get(name) == value for name, value in self._narrow())
-
-    def wider(self) -> tuple[Scope, ...]:
-        """This scope and those that it is a part of, the narrowest first."""
-        user, agent, session = self.user, self.agent, self.session
-        return tuple(dict.fromkeys([self, Scope(user, agent), Scope(user, None, session), Scope(user)]))
-
-    def identity(self, shelf: str, content: object) -> str:
-        """An id for this content, in this scope: the same every time, and no other scope can come by it."""
-        parts = json.dumps([self.user, self.agent, self.session, shelf, content], ensure_ascii=True)
-        return str(uuid.uuid5(_NAMESPACE, hashlib.sha256(parts.encode()).hexdigest()))
-
-    def fields(self, shelf: Shelf) -> dict[str, Any]:
-        """What a new row of this scope carries."""
-        return {"shelf": self.label(shelf), "user": self.user, **dict(self._narrow())}
-
-    def _narrow(self) -> list[tuple[str, str]]:
-        return [(n, v) for n, v in (("agent", self.agent), ("session", self.session)) if v is not None]
-
-    def __str__(self) -> str:
-        return " ".join([repr(self.user), *(f"{name} {value!r}" for name, value in self._narrow())])
-
-
-def users_in(labels: Mapping[Any, int]) -> dict[str, int]:
-    """Whose labels these are, and how many rows they have on the shelf of memories."""
-    numbers: dict[str, int] = {}
-    for label, number in labels.items():
-        shelf, _, user = str(label).partition(":")
-        numbers[user] = numbers.get(user, 0) + (number if shelf == "memory" else 0)
-    return dict(sorted(numbers.items()))
 
 
 # --- Memories as text for a model: marked as data, so that what stands in them is read and not obeyed ---

@@ -24,8 +24,9 @@ from twofold.flow import Flow, Renew
 from twofold.index.opening import check_unchanged
 from twofold.index.writing import only
 from twofold.memory.config import MemoryConfig
-from twofold.memory.items import Scope, Shelf, is_memory_id
+from twofold.memory.items import is_memory_id
 from twofold.memory.recall import Recall, adaptive, adapts, learnable, recall
+from twofold.memory.scope import Shelf
 from twofold.memory.state import Learned, View, learned_row_id
 from twofold.ranking.tuning import Pair
 from twofold.results import Explanation
@@ -115,7 +116,7 @@ def learn(view: View) -> Flow[Learned | None]:
     result = fit(pairs, (usual, config.tag_weight, config.recency_share), used, _alpha_range(view, usual))
     result = replace(result, fusion=config.fusion.name)
     yield from _put(view, "learned", learned_row_id(view.scope), result.as_payload())
-    view.shared.forget_vocabulary(view.scope.user)
+    view.shared.forget_vocabulary(view.scope.owner)
     return result
 
 
@@ -196,12 +197,12 @@ def _in_order(ahead: Features, behind: Features, weights: Features, settings: We
 
 
 def judged(view: View) -> Flow[list[Pair]]:
-    """What was useful for which query, as pairs to tune an index by. Each looks among the memories of this scope."""
+    """What was useful for which query, as pairs to tune an index by. Each looks among the memories in reach."""
     useful: dict[str, set[str]] = {}
     for each in (yield from _judgements(view)):
         if each.useful:
             useful.setdefault(each.query, set()).add(each.memory)
-    where = {name: value for name, value in view.scope.fields("memory").items() if name != "user"}  # the shelf names it
+    where = view.reach.as_filter()
     return [Pair(query, frozenset(ids), where) for query, ids in useful.items()]
 
 
@@ -211,13 +212,13 @@ def unlearn(view: View) -> Flow[bool]:
     rows = yield from view.find([row_id], ("learned",))
     if rows:
         yield from calls.delete(view.ready.collection, only([row_id]))
-        view.shared.forget_vocabulary(view.scope.user)
+        view.shared.forget_vocabulary(view.scope.owner)
     return bool(rows)
 
 
 def drop_orphans(view: View) -> Flow[None]:
     """Delete what a user said about memories that are gone: it holds queries, and teaches nothing any more."""
-    rows = yield from view.rows(Scope(view.scope.user).where(("feedback",)))
+    rows = yield from view.rows(view.scope.whole.where(("feedback",)))
     about = {row.point: judgement.memory for row in rows if (judgement := _read(row)) is not None}
     ids = [memory for memory in dict.fromkeys(about.values()) if is_memory_id(memory)]
     points = (yield from calls.retrieve(view.ready.collection, ids)) if ids else []

@@ -36,9 +36,6 @@ from twofold.filters import (
 from twofold.flow import Flow, Work
 from twofold.index.queries import check_text
 from twofold.memory.items import (
-    EVERYTHING,
-    MEMORIES,
-    TEXTS,
     MemoryItem,
     MemoryPage,
     MemoryResult,
@@ -56,10 +53,10 @@ from twofold.memory.items import (
 )
 from twofold.memory.learning import drop_orphans
 from twofold.memory.recall import Recall, conditions, created_between, recall
+from twofold.memory.scope import EVERYTHING, MEMORIES, TEXTS, Scope
 from twofold.memory.state import View
 from twofold.memory.writing import checked, encode, new_item, places, put, put_turns, rewrite_neighbours, turns_at
-from twofold.text import clean_query
-from twofold.text import words as plain_words
+from twofold.text import clean_query, words
 
 logger = logging.getLogger("twofold.memory")
 
@@ -100,9 +97,8 @@ def around(view: View, identity: str, before: int, after: int) -> Flow[list[Memo
     item = yield from view.memory(identity, ("memory",))
     if item.order is None:
         return [item]
-    conversation = replace(view.scope, agent=item.agent, session=item.session)
     orders = Between("order", gte=item.order - before, lte=item.order + after)
-    return (yield from turns_at(view, conversation, orders, 2 * (before + after + 1)))
+    return (yield from turns_at(view, Scope.of(item), orders, 2 * (before + after + 1)))
 
 
 # --- `list`: newest first, a page at a time ---
@@ -113,18 +109,18 @@ def list_memories(view: View, request: Recall, limit: int, after: str | None, su
     vocabulary = (yield from view.vocabulary()) if request.tags else None
     wanted = conditions(request, None, vocabulary.lexicon if vocabulary else None)
     yield from view.store.counter.write_before_reading(view.searcher)
-    where = view.scope.where(MEMORIES if superseded else ("memory",), *wanted)
+    where = view.reach.where(MEMORIES if superseded else ("memory",), *wanted)
     return (yield from newest(view, where, limit, after))
 
 
-def newest(view: View, where: Node, limit: int, after: str | None, words: Sparse | None = None) -> Flow[MemoryPage]:
+def newest(view: View, where: Node, limit: int, after: str | None, matching: Sparse | None = None) -> Flow[MemoryPage]:
     """One page of memories (with some of the words), newest first; unreadable rows are named, and take no place."""
     check_whole_number(limit, "limit", 1, MAX_LIMIT)
     last, seen = _read_cursor(after)
     older: list[Node] = [] if last is None else [Between("created", lte=last), Not(HasPoint(tuple(seen)))]
     number = limit + 1
     while True:
-        rows = yield from _newest_rows(view, All((where, *older)), number, words)
+        rows = yield from _newest_rows(view, All((where, *older)), number, matching)
         fit = [place for place, row in enumerate(rows, 1) if damage(row) is None]
         if len(fit) >= limit or len(rows) < number:
             break
@@ -139,14 +135,14 @@ def newest(view: View, where: Node, limit: int, after: str | None, words: Sparse
     return MemoryPage(tuple(items), more, problems)
 
 
-def _newest_rows(view: View, where: Node, number: int, words: Sparse | None) -> Flow[list[Stored]]:
+def _newest_rows(view: View, where: Node, number: int, vector: Sparse | None) -> Flow[list[Stored]]:
     collection = view.ready.collection
-    if words is None:
+    if vector is None:
         rows, _ = yield from calls.scroll(collection, where, limit=number, order_by=metadata_key("created"))
         return [from_point(row) for row in rows]
     # The leg has to bring all that it finds: the newest may match worst.
     matching = yield from calls.count(collection, where)
-    leg = VectorQuery(words, max(matching, 1), where)
+    leg = VectorQuery(vector, max(matching, 1), where)
     answers = yield from calls.query(collection, [FusedQuery((leg,), NewestFirst("created"), number)])
     return [from_point(row) for row in answers[0]]
 
@@ -176,8 +172,8 @@ def _read_cursor(after: str | None) -> tuple[datetime | None, list[str]]:
 
 
 def stats(view: View, verify: bool) -> Flow[MemoryStats]:
-    """A scope in numbers. With `verify` every row is read and checked."""
-    scope, live, collection = view.scope, view.scope.where(("memory",)), view.ready.collection
+    """What is in reach, in numbers. With `verify` every row is read and checked."""
+    reach, live, collection = view.reach, view.reach.where(("memory",)), view.ready.collection
 
     def lacking(vector: str) -> Flow[int]:
         return calls.count(collection, All((live, Not(HasVector(vector)))))
@@ -187,15 +183,15 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
 
     return MemoryStats(
         memories=(yield from calls.count(collection, live)),
-        superseded=(yield from calls.count(collection, scope.where(("superseded",)))),
-        logs=(yield from calls.count(collection, scope.where(("log",)))),
-        judgements=(yield from calls.count(collection, scope.where(("feedback",)))),
+        superseded=(yield from calls.count(collection, reach.where(("superseded",)))),
+        logs=(yield from calls.count(collection, reach.where(("log",)))),
+        judgements=(yield from calls.count(collection, reach.where(("feedback",)))),
         types=(yield from values("type")),
         tags=(yield from values("tags")),
         trust=(yield from values("trust")),
         without_meaning=(yield from lacking(DENSE)),
         without_words=(yield from lacking(SPARSE)),
-        problems=read_rows((yield from view.rows(scope.where(TEXTS))) if verify else ())[1],
+        problems=read_rows((yield from view.rows(reach.where(TEXTS))) if verify else ())[1],
     )
 
 
@@ -220,17 +216,17 @@ def logs(
     if day is not None:
         start = as_moment(day, "day", FilterError).replace(hour=0, minute=0, second=0, microsecond=0)
         wanted.append(Between("created", gte=start, lte=start + timedelta(days=1, microseconds=-1)))
-    words = None
+    vector = None
     if query is not None:
         check_whole_number(limit, "limit", 1, MAX_LIMIT)
         text, _ = clean_query(check_text(query), view.store.search.max_query_chars)
-        words = yield from _words_of(view, text)
-        plain = plain_words(text)
-        if not plain or (words is not None and not words.indices):
+        vector = yield from _words_of(view, text)
+        plain = words(text)
+        if not plain or (vector is not None and not vector.indices):
             return MemoryPage(())
-        if words is None:
+        if vector is None:
             wanted.append(Either(tuple(map(TextContains, plain))))
-    return (yield from newest(view, view.scope.where(("log",), *wanted), limit, after, words))
+    return (yield from newest(view, view.reach.where(("log",), *wanted), limit, after, vector))
 
 
 def _words_of(view: View, text: str) -> Flow[Sparse | None]:
@@ -254,32 +250,34 @@ def forget(
     """Delete memories, and say how many there were."""
     if sum([ids is not None, filter is not None, source is not None, everything]) != 1:
         raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
-    if everything:
-        where = view.scope.where(EVERYTHING)
-    elif ids is not None:
-        where = view.scope.where(TEXTS, HasPoint(tuple(each for each in check_ids(ids) if is_memory_id(each))))
-    else:
-        node: Node | None = Equals("source", source) if source is not None else condition(filter)
+    node: Node | None = None
+    if ids is not None:
+        node = HasPoint(tuple(each for each in check_ids(ids) if is_memory_id(each)))
+    elif not everything:
+        node = Equals("source", source) if source is not None else condition(filter)
         if node is None or matches_all(node):
             raise InvalidQuery("this filter matches everything: say everything=True if that is meant")
-        where = view.scope.where(TEXTS, node)
-    number = yield from view.exclusively(_delete(view, where))
+    number = 0
+    # What isn't named one by one goes from where this memory writes: a project's memories are not one user's to clear.
+    for each in view.owners() if ids is not None else [view.at(view.scope)]:
+        where = each.reach.where(EVERYTHING if everything else TEXTS, node)
+        number += yield from each.exclusively(_delete(each, where))
+        each.shared.forget_vocabulary(each.scope.owner)
     yield from drop_orphans(view)
     view.shared.count(deleted=number)
     view.ready.sampler.changed(number)
-    view.shared.forget_vocabulary(view.scope.user)
     return number
 
 
 def _delete(view: View, where: Node) -> Flow[int]:
     """What others hold of these rows goes first: if that fails, nothing is deleted, and who tries again gets it all."""
-    needed = [metadata_key(name) for name in ("shelf", "user", "agent", "session", "order", "superseded_by")]
+    needed = [metadata_key(name) for name in ("shelf", "user", "agent", "session", "project", "order", "superseded_by")]
     rows = yield from view.rows(where, only=needed)
-    gone = [row for row in rows if view.scope.holds(row.metadata, TEXTS)]
+    gone = [row for row in rows if view.reach.holds(row.metadata, TEXTS)]
     yield from rewrite_neighbours(view, places(gone))
     yield from _restore_superseded(view, gone)
     yield from calls.delete(view.ready.collection, where)
-    view.store.counter.pending.settle(view.scope.user, {row.point: math.inf for row in gone})
+    view.store.counter.pending.settle(view.scope.owner, {row.point: math.inf for row in gone})
     return len(gone)
 
 
@@ -287,7 +285,7 @@ def _restore_superseded(view: View, gone: Sequence[Stored]) -> Flow[None]:
     """Memories that were replaced by what goes are there again, or stand behind what had replaced that."""
     successors = {row.point: row.metadata.get("superseded_by") for row in gone}
     for ids in pieces(list(successors), _IDS_PER_FILTER):
-        hidden = yield from view.rows(view.scope.where(("superseded",), AnyOf("superseded_by", tuple(ids))))
+        hidden = yield from view.rows(view.scope.whole.where(("superseded",), AnyOf("superseded_by", tuple(ids))))
         for row in hidden:
             if row.point in successors:
                 continue

@@ -6,6 +6,7 @@ The flows stand in `writing`, `recall`, `listing` and `learning`; arguments are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -17,17 +18,9 @@ from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
 from twofold.memory import learning, listing, recall, writing
 from twofold.memory.config import MemoryConfig, changed, settle
-from twofold.memory.items import (
-    MemoryItem,
-    MemoryPage,
-    MemoryResult,
-    MemoryStats,
-    Remembered,
-    Scope,
-    given_to,
-    users_in,
-)
+from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, given_to
 from twofold.memory.recall import Recall
+from twofold.memory.scope import Reach, Scope, as_projects, users_in
 from twofold.memory.state import Learned, MemoryStore, View
 from twofold.memory.writing import Turn
 from twofold.ranking.fusion import FusionLike
@@ -48,10 +41,11 @@ class Memory(Closeable):
     no operation reaches beyond that. Every method has an async twin with an `a` in front.
     """
 
-    def __init__(self, store: MemoryStore, scope: Scope, *, owner: bool = False) -> None:
+    def __init__(self, store: MemoryStore, reach: Reach, user: str, *, owner: bool = False) -> None:
         """Not for direct use: `open` and `aopen` build a memory."""
         self._store = store
-        self._scope = scope
+        self._reach = reach
+        self._user = user
         self._owner = owner
 
     def _run(self, operation: Callable[Concatenate[View, P], Flow[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -63,7 +57,7 @@ class Memory(Closeable):
         return await self.index.aperform(lambda searcher: operation(self._view(searcher), *args, **kwargs))
 
     def _view(self, searcher: Searcher) -> View:
-        return View(searcher, self._store, self._scope)
+        return View(searcher, self._store, self._reach, self._user)
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -75,6 +69,8 @@ class Memory(Closeable):
         user: str,
         agent: str | None = None,
         session: str | None = None,
+        projects: str | Sequence[str] = (),
+        general: bool = False,
         kind: Kind = "memories",
         collection: str | None = None,
         dense: Any = None,
@@ -92,6 +88,8 @@ class Memory(Closeable):
             user: Whose memories. Many users can share one collection: they never see each other's.
             agent: Only the memories of this agent.
             session: Only the memories of this session.
+            projects: Also see the memories of these projects, which all who open them share. `in_project` writes there.
+            general: With an agent or a session: also see the user's memories that belong to none.
             kind: "memories" fade a little with age and rise with use, "knowledge" does neither.
             collection: The name of the collection; the kind by default.
             dense: The model for meaning, as for `HybridIndex.open`. Default: what the collection was written with, or
@@ -103,7 +101,10 @@ class Memory(Closeable):
             rerank: Looks at the best memories of every recall once more, as for `HybridIndex.open`.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings, rerank)
+        reach, (config, settings) = (
+            _reach(user, agent, session, projects, general),
+            settle(kind, config, settings, rerank),
+        )
         options |= {"rerank": config.rerank}
         index = HybridIndex.open(
             location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
@@ -111,7 +112,7 @@ class Memory(Closeable):
         if not index.awaited_only:
             with closed_on_error(index):
                 index.create_indexes(settings)
-        return cls(MemoryStore(index, config, kind), scope, owner=True)._as_stored()
+        return cls(MemoryStore(index, config, kind), reach, user, owner=True)._as_stored()
 
     @classmethod
     async def aopen(
@@ -121,6 +122,8 @@ class Memory(Closeable):
         user: str,
         agent: str | None = None,
         session: str | None = None,
+        projects: str | Sequence[str] = (),
+        general: bool = False,
         kind: Kind = "memories",
         collection: str | None = None,
         dense: Any = None,
@@ -132,32 +135,60 @@ class Memory(Closeable):
         **options: Any,
     ) -> Memory:
         """`open` without blocking the event loop."""
-        scope, (config, settings) = Scope(user, agent, session), settle(kind, config, settings, rerank)
+        reach, (config, settings) = (
+            _reach(user, agent, session, projects, general),
+            settle(kind, config, settings, rerank),
+        )
         options |= {"rerank": config.rerank}
         index = await HybridIndex.aopen(
             location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
-        return cls(MemoryStore(index, config, kind), scope, owner=True)._as_stored()
+        return cls(MemoryStore(index, config, kind), reach, user, owner=True)._as_stored()
 
     def _as_stored(self) -> Memory:
         """As it was just opened: what this process knows of the user may be from before something else wrote."""
-        self._store.shared.forget_vocabulary(self.user)
+        for owner in self._reach.owners:
+            self._store.shared.forget_vocabulary(owner)
         return self
 
-    def for_user(self, user: str, *, agent: str | None = None, session: str | None = None) -> Memory:
+    def for_user(
+        self,
+        user: str,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        projects: str | Sequence[str] = (),
+        general: bool = False,
+    ) -> Memory:
         """Another user's view of the same store; it lists no `users`. Closing one view closes the store for all."""
-        return Memory(self._store, Scope(user, agent, session))
+        return Memory(self._store, _reach(user, agent, session, projects, general), user)
+
+    def in_project(self, project: str) -> Memory:
+        """One of the projects that this memory sees, by itself: what is stored there belongs to the project."""
+        if project not in self.projects:
+            known = ", ".join(map(repr, self.projects)) or "none"
+            raise ConfigError(
+                f"this memory does not see a project {project!r}, but {known}: open it with projects=[{project!r}, …]"
+            )
+        return Memory(self._store, Reach(Scope(None, project=project)), self._user)
+
+    def with_general(self, general: bool = True) -> Memory:
+        """The same memory, of an agent or a session, that sees the user's memories of none as well, or doesn't."""
+        narrowed = bool(self._reach.own.narrow)
+        return Memory(self._store, replace(self._reach, general=general and narrowed), self._user, owner=self._owner)
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
-        return Memory(self._store.with_config(changed(self.config, changes)), self._scope, owner=self._owner)
+        return Memory(
+            self._store.with_config(changed(self.config, changes)), self._reach, self._user, owner=self._owner
+        )
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
         store = self._store.knowledge(collection, *settle("knowledge", config, None))
-        return Memory(store, self._scope, owner=self._owner)
+        return Memory(store, self._reach, self._user, owner=self._owner)
 
     @property
     def index(self) -> HybridIndex:
@@ -171,13 +202,24 @@ class Memory(Closeable):
 
     @property
     def user(self) -> str:
-        """Whose memories these are."""
-        return self._scope.user
+        """Whose memories these are; of a project's, who works with them."""
+        return self._user
+
+    @property
+    def agent(self) -> str | None:
+        """The agent that it was opened for, if it was."""
+        return self._reach.own.agent
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The projects whose memories it sees."""
+        own = self._reach.own.project
+        return self._reach.projects if own is None else (own,)
 
     @property
     def session(self) -> str | None:
         """The session that it was opened for, if it was."""
-        return self._scope.session
+        return self._reach.own.session
 
     def close(self) -> None:
         """Write down what is pending and let go of the engine. Closing twice is fine."""
@@ -188,7 +230,7 @@ class Memory(Closeable):
         await self._store.aclose()
 
     def __repr__(self) -> str:
-        return f"<Memory of {self._scope} in {self.index!r}>"
+        return f"<Memory of {self._reach} in {self.index!r}>"
 
     # --- storing -------------------------------------------------------------------------------
 
@@ -356,8 +398,10 @@ class Memory(Closeable):
     ) -> int:
         """Delete memories by id, by filter, all of one source, or everything of this user; says how many there were.
 
-        It works on this collection alone: what the user has in `knowledge()` is forgotten by its own
-        `knowledge().forget(everything=True)`. What a forgotten memory had superseded is there again.
+        By id it deletes whatever this memory sees, in the other ways what is the user's own: what is a project's is
+        deleted by `in_project("apollo").forget(…)`. It works on this collection alone: what the user has in
+        `knowledge()` is forgotten by its own `knowledge().forget(everything=True)`. What a forgotten memory had
+        superseded is there again.
         """
         return self._run(listing.forget, ids, filter, source, everything)
 
@@ -656,3 +700,9 @@ class Memory(Closeable):
     async def aflush(self) -> None:
         """`flush` without blocking the event loop."""
         return await self._arun(lambda view: self._store.counter.pending.write(view.searcher))
+
+
+def _reach(user: str, agent: str | None, session: str | None, projects: str | Sequence[str], general: bool) -> Reach:
+    """What a memory sees that is opened with these."""
+    own = Scope(user, agent, session)
+    return Reach(own, as_projects(projects), bool(general and own.narrow))

@@ -84,8 +84,8 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     vocabulary = yield from _vocabulary(view, reasons)
     if not request.learned:
         vocabulary = replace(vocabulary, learned=None)
-    shelf = view.scope.where(("memory",))
-    where = view.scope.where(("memory",), *conditions(request, config.min_trust, vocabulary.lexicon))
+    shelf = view.reach.where(("memory",))
+    where = view.reach.where(("memory",), *conditions(request, config.min_trust, vocabulary.lexicon))
     fusion = config.fusion if request.fusion is None else resolve(request.fusion)
     alpha = _alpha(view, request, fusion, vocabulary)
     corrected = yield from _corrections(view, request.query, shelf, reasons)
@@ -128,7 +128,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     if watched:
         log_search(log, "recall", query, outcome, memories, time.perf_counter() - began)
     if memories.hits and (config.touch if request.touch is None else request.touch):
-        view.store.counter.note(view.scope.user, [hit.id for hit in memories.hits])
+        view.touch([hit.memory for hit in memories])
     return memories
 
 

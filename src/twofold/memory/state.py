@@ -12,7 +12,7 @@ import logging
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -28,16 +28,8 @@ from twofold.index.hybrid import HybridIndex
 from twofold.index.opening import Ready
 from twofold.index.searching import Searcher
 from twofold.memory.config import MemoryConfig
-from twofold.memory.items import (
-    MEMORIES,
-    MemoryItem,
-    Scope,
-    Shelf,
-    check_id,
-    field_path,
-    is_memory_id,
-    to_item,
-)
+from twofold.memory.items import MemoryItem, check_id, field_path, is_memory_id, to_item
+from twofold.memory.scope import MEMORIES, Reach, Scope, Shelf
 from twofold.memory.touching import RecallCounter
 from twofold.ranking.vocabulary import Lexicon, Stemmer
 
@@ -105,7 +97,7 @@ def learned_row_id(scope: Scope) -> str:
     return scope.identity("learned", "")
 
 
-# --- The tags and values that a scope's memories have: what a query can name ---
+# --- The tags and values that the memories in reach have: what a query can name ---
 
 MAX_TAGS = 10_000
 VOCABULARY_SECONDS = 60.0
@@ -116,7 +108,7 @@ LOOK_SECONDS = 1.0
 
 @dataclass
 class Vocabulary:
-    """What one scope's memories have. Kept in step with what this process writes."""
+    """What the memories in reach have. Kept in step with what this process writes."""
 
     lexicon: Lexicon
     memories: int
@@ -124,7 +116,7 @@ class Vocabulary:
     """Rows of the collection when it was read, less those that this process had written: it adds what it has by now."""
     fields: tuple[str, ...]
     learned: Learned | None = None
-    """What feedback has taught about this scope."""
+    """What feedback has taught about the memory's own scope."""
     read_at: float = field(default_factory=time.monotonic)
     looked_at: float = field(default_factory=time.monotonic)
 
@@ -138,14 +130,14 @@ class Vocabulary:
             self.lexicon.add(path, [v for v in values if isinstance(v, (str, int)) and not isinstance(v, bool)])
 
 
-VocabularyKey: TypeAlias = tuple[Scope, tuple[str, ...]]
+VocabularyKey: TypeAlias = tuple[Reach, tuple[str, ...]]
 """Whose vocabulary, and which fields besides the tags it has."""
 
 
 def read_vocabulary(ready: Ready, key: VocabularyKey, own_rows: int) -> Flow[Vocabulary]:
     """Ask the engine what there is. Of the rows there are, `own_rows` were written by this process."""
-    scope, fields = key
-    where = scope.where(("memory",))
+    reach, fields = key
+    where = reach.where(("memory",))
     lexicon = Lexicon(stemmer(ready))
     paths = tuple(dict.fromkeys(["tags", *(field_path(name) for name in fields)]))
     for path in paths:
@@ -153,11 +145,11 @@ def read_vocabulary(ready: Ready, key: VocabularyKey, own_rows: int) -> Flow[Voc
         lexicon.add(path, values)
     memories = yield from calls.count(ready.collection, where)
     everything = yield from calls.count(ready.collection, None)
-    learned = yield from read_learned(ready, scope)
+    learned = yield from read_learned(ready, reach.own)
     return Vocabulary(lexicon, memories, everything - own_rows, paths, learned)
 
 
-def _outdated(ready: Ready, scope: Scope, kept: Vocabulary) -> Flow[bool]:
+def _outdated(ready: Ready, reach: Reach, kept: Vocabulary) -> Flow[bool]:
     """Whether others may have written since a vocabulary was read."""
     now = time.monotonic()
     if now - kept.read_at > VOCABULARY_SECONDS:
@@ -165,7 +157,7 @@ def _outdated(ready: Ready, scope: Scope, kept: Vocabulary) -> Flow[bool]:
     if not ready.engine.near or now - kept.looked_at < LOOK_SECONDS:
         return False
     kept.looked_at = now
-    return (yield from calls.count(ready.collection, scope.where(("memory",)))) != kept.memories
+    return (yield from calls.count(ready.collection, reach.where(("memory",)))) != kept.memories
 
 
 def stemmer(ready: Ready) -> Stemmer:
@@ -185,7 +177,7 @@ class SharedState:
 
     def __init__(self, new_lock: Callable[[str], Turns]) -> None:
         self.locks = [new_lock(f"users {number}") for number in range(LOCKS)]
-        """Each is for some of the users."""
+        """Each is for some of the owners: users and projects."""
         self.added = 0
         """How many rows this process has added to the collection."""
         self._deleted = 0  # apart, since an engine counts the words of deleted rows for a while
@@ -194,12 +186,12 @@ class SharedState:
         self._imports = 0
         self._guard = Lock()
 
-    def exclusively(self, user: str, flow: Flow[T]) -> Flow[T]:
-        """Run a flow while nobody else changes this user's memories, of this process or another on the folder."""
-        return exclusively(self.locks[_slot(user)], flow, "this user's memories")
+    def exclusively(self, owner: str, flow: Flow[T]) -> Flow[T]:
+        """Run a flow while nobody else changes this owner's memories, of this process or another on the folder."""
+        return exclusively(self.locks[_slot(owner)], flow, "this user's memories")
 
     def vocabulary(self, ready: Ready, key: VocabularyKey) -> Flow[Vocabulary]:
-        """What a scope's memories have, read once and kept in step."""
+        """What the memories in reach have, read once and kept in step."""
         if ready.sampler.imports != self._imports:  # by an import through the index, for anybody
             with self._guard:
                 self._imports = ready.sampler.imports
@@ -207,33 +199,33 @@ class SharedState:
         kept = self._vocabularies.get(key)
         if kept is not None and not (ready.engine.shared and (yield from _outdated(ready, key[0], kept))):
             return kept
-        slot = _slot(key[0].user)
-        version = self._versions[slot]
+        slots = [_slot(owner) for owner in key[0].owners]
+        versions = [self._versions[slot] for slot in slots]
         # Taken before anything is read: what is written meanwhile may be counted twice, but is not left out.
         new = yield from read_vocabulary(ready, key, self.added - self._deleted)
         with self._guard:
-            if self._versions[slot] == version:  # else it may lack what was written meanwhile
+            if [self._versions[slot] for slot in slots] == versions:  # else it may lack what was written meanwhile
                 self._vocabularies.pop(key, None)
                 self._vocabularies[key] = new
             while len(self._vocabularies) > MAX_VOCABULARIES:
                 self._vocabularies.pop(next(iter(self._vocabularies)))
         return new
 
-    def forget_vocabulary(self, user: str) -> None:
-        """Memories of a user are gone or have changed: what is left must be read anew."""
+    def forget_vocabulary(self, owner: str) -> None:
+        """Memories of an owner are gone or have changed: what is left must be read anew."""
         with self._guard:
-            self._versions[_slot(user)] += 1
-            for key in [key for key in self._vocabularies if key[0].user == user]:
+            self._versions[_slot(owner)] += 1
+            for key in [key for key in self._vocabularies if owner in key[0].owners]:
                 del self._vocabularies[key]
 
     def add(self, items: Sequence[MemoryItem]) -> None:
         """New memories of one scope were written: the views that can see them know their words."""
-        user, agent, session = items[0].user, items[0].agent, items[0].session
+        written = Scope.of(items[0])
         with self._guard:
-            self._versions[_slot(user)] += 1
+            self._versions[_slot(written.owner)] += 1
             self.added += len(items)
-            for (scope, _), vocabulary in self._vocabularies.items():
-                if scope.user == user and scope.agent in (None, agent) and scope.session in (None, session):
+            for (reach, _), vocabulary in self._vocabularies.items():
+                if reach.covers(written):
                     vocabulary.memories += len(items)
                     for item in items:
                         vocabulary.add(item)
@@ -245,16 +237,16 @@ class SharedState:
             self._deleted += deleted
 
 
-def _slot(user: str) -> int:
-    """Which of the locks is this user's; some users share one."""
-    return zlib.crc32(user.encode("utf-8", "surrogatepass")) % LOCKS  # in every process the same
+def _slot(owner: str) -> int:
+    """Which of the locks is this owner's; some owners share one."""
+    return zlib.crc32(owner.encode("utf-8", "surrogatepass")) % LOCKS  # in every process the same
 
 
 _states: WeakKeyDictionary[object, dict[str, SharedState]] = WeakKeyDictionary()
 _states_guard = Lock()
 
 
-# --- An open collection, and one scope's view of it ---
+# --- An open collection, and one view of it ---
 
 
 class MemoryStore:
@@ -324,7 +316,29 @@ class View:
 
     searcher: Searcher
     store: MemoryStore
-    scope: Scope
+    reach: Reach
+    """What is seen."""
+    user: str
+    """Who works with it: what they store for a project is still known to be from them."""
+
+    @property
+    def scope(self) -> Scope:
+        """Where it writes."""
+        return self.reach.own
+
+    def at(self, reach: Reach | Scope) -> View:
+        """The same for another scope, or a part of what is in reach."""
+        return replace(self, reach=Reach(reach) if isinstance(reach, Scope) else reach)
+
+    def owners(self) -> list[View]:
+        """One view for each owner: what changes rows does so owner by owner."""
+        return [self.at(part) for part in self.reach.parts]
+
+    def touch(self, items: Sequence[MemoryItem]) -> None:
+        """Count a recall of these memories, each with those of its owner."""
+        owners = [Scope.of(item).owner for item in items]
+        for owner in dict.fromkeys(owners):
+            self.store.counter.note(owner, [item.id for item, its in zip(items, owners, strict=True) if its == owner])
 
     @property
     def ready(self) -> Ready:
@@ -342,29 +356,29 @@ class View:
         return self.store.shared
 
     def vocabulary(self) -> Flow[Vocabulary]:
-        """What the memories of the scope have."""
-        return self.shared.vocabulary(self.ready, (self.scope, tuple(self.config.fields)))
+        """What the memories in reach have."""
+        return self.shared.vocabulary(self.ready, (self.reach, tuple(self.config.fields)))
 
     def exclusively(self, flow: Flow[T]) -> Flow[T]:
-        """Run a flow while nobody else changes this user's memories."""
-        return self.shared.exclusively(self.scope.user, flow)
+        """Run a flow while nobody else changes this owner's memories."""
+        return self.shared.exclusively(self.scope.owner, flow)
 
     def find(self, ids: Sequence[str], shelves: Sequence[Shelf]) -> Flow[dict[str, Stored]]:
-        """Rows of this scope by id, whatever their state; what belongs to others is not there."""
+        """Rows in reach by id, whatever their state; what belongs to others is not there."""
         possible = [identity for identity in ids if is_memory_id(identity)]
         rows = (yield from calls.retrieve(self.ready.collection, possible)) if possible else []
         stored = [from_point(row) for row in rows]
-        return {each.point: each for each in stored if self.scope.holds(each.metadata, shelves)}
+        return {each.point: each for each in stored if self.reach.holds(each.metadata, shelves)}
 
     def memory(self, identity: str, shelves: Sequence[Shelf] = MEMORIES) -> Flow[MemoryItem]:
-        """A memory of this scope by id, or an error that says what to do."""
+        """A memory in reach by id, or an error that says what to do."""
         return self.require((yield from self.find([check_id(identity)], shelves)), identity)
 
     def require(self, rows: Mapping[str, Stored], identity: str) -> MemoryItem:
         """The memory with this id among rows that were found, or an error that says what to do."""
         if identity not in rows:
             advice = "list() and recall() give the ids that exist"
-            raise MemoryNotFound(f"there is no memory {identity!r} of {self.scope}: {advice}")
+            raise MemoryNotFound(f"there is no memory {identity!r} of {self.reach}: {advice}")
         try:
             return to_item(rows[identity])
         except ValueError as error:

@@ -25,7 +25,7 @@ from twofold.memory.items import MAX_EXACT_INTEGER, pieces
 log = logging.getLogger("twofold.memory")
 
 Exclusively: TypeAlias = Callable[[str, Flow[None]], Flow[None]]
-"""Runs a flow while nobody else of this process changes a user's memories."""
+"""Runs a flow while nobody else of this process changes an owner's memories."""
 
 WRITE_DELAY_SECONDS = 5.0
 """How long recalls are collected before they are written."""
@@ -44,7 +44,7 @@ class Recalls(NamedTuple):
 
 
 class PendingRecalls:
-    """Recalls that are not written down yet, by user and memory: each stays here until it is."""
+    """Recalls that are not written down yet, by owner (a user or a project) and memory: each stays here until it is."""
 
     def __init__(self, exclusively: Exclusively) -> None:
         self._exclusively = exclusively
@@ -52,36 +52,36 @@ class PendingRecalls:
         self._pending: dict[str, dict[str, Recalls]] = {}
         self._forbidden = False
 
-    def note(self, user: str, ids: Iterable[str]) -> None:
+    def note(self, owner: str, ids: Iterable[str]) -> None:
         """Count a recall of each of these memories, unless that may not be written."""
         with self._lock:
             if self._forbidden:
                 return
-            now, own = datetime.now(timezone.utc), self._pending.setdefault(user, {})
+            now, own = datetime.now(timezone.utc), self._pending.setdefault(owner, {})
             for identity in ids:
                 own[identity] = Recalls(own[identity].number + 1 if identity in own else 1, now)
 
-    def settle(self, user: str, done: Mapping[str, float]) -> None:
+    def settle(self, owner: str, done: Mapping[str, float]) -> None:
         """So many recalls of each memory are written down; infinitely many of what is gone, whoever gets its id."""
         with self._lock:
-            own = self._pending.pop(user, {})
+            own = self._pending.pop(owner, {})
             for identity in own.keys() & done.keys():
                 recalls = own.pop(identity)
                 if recalls.number > done[identity]:  # recalled again while that was written
                     own[identity] = Recalls(recalls.number - int(done[identity]), recalls.last)
             if own:
-                self._pending[user] = own
+                self._pending[owner] = own
 
-    def users(self) -> list[str]:
+    def owners(self) -> list[str]:
         """Those for whom something is pending, or just being written."""
         with self._lock:
             return list(self._pending)
 
     def write(self, searcher: Searcher) -> Flow[None]:
-        """Write all that is pending, user by user. A key that may only read is told of once, and nothing is counted."""
+        """Write all that is pending. A key that may only read is told of once, and nothing is counted."""
         try:
-            for user in self.users():
-                yield from self._exclusively(user, self._write_user(searcher.ready, user))
+            for owner in self.owners():
+                yield from self._exclusively(owner, self._write_owner(searcher.ready, owner))
         except EngineError as error:
             if error.status != _FORBIDDEN:
                 raise
@@ -90,9 +90,9 @@ class PendingRecalls:
                 self._pending.clear()
             log.warning("recalls are not counted, since this api_key may only read: %s", error)
 
-    def _write_user(self, ready: Ready, user: str) -> Flow[None]:
+    def _write_owner(self, ready: Ready, owner: str) -> Flow[None]:
         with self._lock:
-            recalls = dict(self._pending.get(user, {}))
+            recalls = dict(self._pending.get(owner, {}))
         for ids in pieces(list(recalls), _IDS_PER_READ):
             rows = yield from calls.retrieve(ready.collection, ids, only=[metadata_key("access_count")])
             before = {each.point: each.metadata.get("access_count", 0) for each in map(from_point, rows)}
@@ -102,14 +102,14 @@ class PendingRecalls:
                 if type(count) is int and 0 <= count < MAX_EXACT_INTEGER:
                     alike.setdefault(count + recalls[identity].number, []).append(identity)
                 else:  # what is gone or damaged can't be counted
-                    self.settle(user, {identity: math.inf})
+                    self.settle(owner, {identity: math.inf})
             for total, same in ((n, some) for n, every in alike.items() for some in pieces(every, _IDS_PER_WRITE)):
                 # One time for all, since they were recalled within seconds: a write for each would slow recalls down.
                 last = max(recalls[identity].last for identity in same).replace(microsecond=0)
                 changed = {"access_count": total, "last_accessed": iso(last)}
                 yield from calls.set_payload(ready.collection, METADATA_KEY, changed, same)
                 # Settled at once: if a later group fails, these must not be counted twice.
-                self.settle(user, {identity: recalls[identity].number for identity in same})
+                self.settle(owner, {identity: recalls[identity].number for identity in same})
 
 
 # --- In the background ---
@@ -130,10 +130,10 @@ class RecallCounter:
         # counter itself, or the counter would never go.
         self._at_exit = weakref.finalize(self, _write_now, index, self.pending)
 
-    def note(self, user: str, ids: Sequence[str]) -> None:
+    def note(self, owner: str, ids: Sequence[str]) -> None:
         """Count a recall of these memories; it is written in a moment, in nobody's way."""
         with self._guard:
-            self.pending.note(user, ids)
+            self.pending.note(owner, ids)
             if self._index.awaited_only:
                 loop = asyncio.get_running_loop()
                 if self._task is None or self._task.done() or self._task.get_loop() is not loop:
@@ -153,7 +153,7 @@ class RecallCounter:
     def close(self) -> None:
         """End what runs in the background, and write what is pending."""
         self._stop_thread()
-        if self.pending.users() and not self._index.closed:
+        if self.pending.owners() and not self._index.closed:
             self._index.perform(self.pending.write)
 
     async def aclose(self) -> None:
@@ -162,7 +162,7 @@ class RecallCounter:
         if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
             self._hurry.set()
             await asyncio.wait([self._task])
-        if self.pending.users() and not self._index.closed:
+        if self.pending.owners() and not self._index.closed:
             await self._index.aperform(self.pending.write)
 
     def _stop_thread(self) -> None:
@@ -178,13 +178,13 @@ class RecallCounter:
             error = _write_now(self._index, self.pending)
             delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS) if error else WRITE_DELAY_SECONDS
             with self._guard:
-                if isinstance(error, IndexClosed) or not self.pending.users():
+                if isinstance(error, IndexClosed) or not self.pending.owners():
                     self._thread = None
                     return
 
     async def _write_in_task(self, hurry: asyncio.Event) -> None:
         delay = WRITE_DELAY_SECONDS
-        while self.pending.users() and not hurry.is_set():
+        while self.pending.owners() and not hurry.is_set():
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(hurry.wait(), delay)
             try:
@@ -199,7 +199,7 @@ class RecallCounter:
 def _write_now(index: HybridIndex, pending: PendingRecalls) -> Exception | None:
     """Write what is pending, and say what came in the way."""
     try:
-        if pending.users():
+        if pending.owners():
             index.perform(pending.write)
     except Exception as error:
         _report(error)

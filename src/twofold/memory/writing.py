@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from itertools import islice
+from types import NoneType
 from typing import Any
 
 from twofold.documents import check
@@ -19,7 +21,7 @@ from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key, to_point
 from twofold.engine.requests import VectorQuery
-from twofold.errors import CollectionMismatch, InvalidDocument, InvalidQuery
+from twofold.errors import CollectionMismatch, ConfigError, InvalidDocument, InvalidQuery
 from twofold.filters import AnyOf, Either, HasVector, Node, Not, Present
 from twofold.flow import Flow, Renew
 from twofold.index.neighbours import REACH, Encoded, PartPlace, Positions, rewrite, rewritten
@@ -28,18 +30,13 @@ from twofold.index.writing import ProgressLike, encode_dense, encode_sparse, rep
 from twofold.memory.items import (
     FIELDS,
     MAX_EXACT_INTEGER,
-    MEMORIES,
-    TEXTS,
     TRUST,
     MemoryItem,
     Remembered,
-    Scope,
     Screen,
-    Shelf,
     Similar,
     accepted_by,
     as_moment,
-    check_id,
     check_ids,
     content_hash,
     damage,
@@ -47,6 +44,7 @@ from twofold.memory.items import (
     read_rows,
     to_record,
 )
+from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf
 from twofold.memory.state import View
 
 log = logging.getLogger("twofold.memory")
@@ -90,7 +88,8 @@ def checked(fields: Mapping[str, Any], position: int | None = None) -> dict[str,
 def new_item(view: View, given: Mapping[str, Any]) -> MemoryItem:
     """A new memory from what was given, and checked; its id is still to be found."""
     created = given.get("created", datetime.now(timezone.utc))
-    fields = {"type": view.store.default_type, **asdict(view.scope), **given, "created": created, "updated": created}
+    owned = {**asdict(view.scope), "user": view.user}
+    fields = {"type": view.store.default_type, **owned, **given, "created": created, "updated": created}
     return MemoryItem(id="", **fields)
 
 
@@ -240,7 +239,7 @@ def put(view: View, encoded: Sequence[Encoded[MemoryItem]], shelf: Shelf | None 
         return
     points = []
     for each in encoded:
-        label = f"{shelf or ('memory' if each.item.superseded_by is None else 'superseded')}:{each.item.user}"
+        label = Scope.of(each.item).label(shelf or ("memory" if each.item.superseded_by is None else "superseded"))
         points.append(to_point(to_record(each.item, label), each.dense, each.sparse))
     yield from check_unchanged(view.ready)
     yield from calls.upsert(view.ready.collection, points)
@@ -252,20 +251,21 @@ def put(view: View, encoded: Sequence[Encoded[MemoryItem]], shelf: Shelf | None 
 
 def _place(item: MemoryItem) -> PartPlace:
     """Where a turn stands in its conversation; a memory that is none stands by itself."""
-    return PartPlace(item.id) if item.order is None else PartPlace(item.id, _conversation(item), item.order)
-
-
-def _conversation(item: MemoryItem) -> Scope:
-    return Scope(item.user, item.agent, item.session)
+    return PartPlace(item.id) if item.order is None else PartPlace(item.id, Scope.of(item), item.order)
 
 
 def places(rows: Iterable[Stored]) -> list[PartPlace]:
     """Where the turns among some rows stand. What else is wrong with a row doesn't matter."""
     standing = []
     for row in rows:
-        order, user, agent, session = (row.metadata.get(name) for name in ("order", "user", "agent", "session"))
-        if type(order) is int and isinstance(user, str) and row.metadata.get("shelf") == f"memory:{user}":
-            standing.append(PartPlace(row.point, Scope(user, agent, session), order))
+        order, *names = (row.metadata.get(name) for name in ("order", "user", "agent", "session", "project"))
+        if type(order) is not int or not all(isinstance(name, (str, NoneType)) for name in names):
+            continue
+        user, agent, session, project = names
+        with suppress(ConfigError):
+            conversation = Scope(user if project is None else None, agent, session, project)
+            if row.metadata.get("shelf") == conversation.label("memory"):
+                standing.append(PartPlace(row.point, conversation, order))
     return standing
 
 
@@ -315,14 +315,15 @@ def readable_turns(rows: Iterable[Stored]) -> list[MemoryItem]:
 def remember(view: View, text: object, fields: Mapping[str, Any], supersedes: str | Sequence[str]) -> Flow[Remembered]:
     """Store one memory, and say which others are nearly the same."""
     given, replaced = checked({"text": text, **fields}), check_ids(supersedes)
-    old = yield from view.find(replaced, MEMORIES)
+    own = view.owners()[0]  # what one owner has can't be replaced by what another has: they may forget it apart
+    old = yield from own.find(replaced, MEMORIES)
     for identity in replaced:
-        view.require(old, identity)
+        own.require(old, identity)
     encoded = yield from encode(view, [new_item(view, given)])
     near = yield from _similar(view, encoded[0])
     item, is_new = yield from view.exclusively(_store_and_supersede(view, given, encoded, list(old.values())))
     if replaced:
-        view.shared.forget_vocabulary(view.scope.user)
+        view.shared.forget_vocabulary(view.scope.owner)
     similar = [each for each in near if each.id != item.id and each.id not in replaced]
     return Remembered(item.id, is_new=is_new, similar=similar)
 
@@ -332,7 +333,7 @@ def _similar(view: View, new: Encoded[MemoryItem]) -> Flow[list[Similar]]:
     floor = view.config.near_duplicate
     if floor is None or new.dense is None:
         return []
-    where = view.scope.where(("memory",))
+    where = view.reach.where(("memory",))
     request = VectorQuery(new.dense, SIMILAR_MEMORIES, where, score_threshold=floor, with_payload=True)
     answers = yield from calls.query(view.ready.collection, [request])
     near = [(from_point(point), point.score) for point in answers[0]]
@@ -402,7 +403,7 @@ def _store(
     yield from put(view, list(final.values()))
     if merged:  # how many have a tag can't be told without reading it anew
         view.shared.count(added=len(ids))
-        view.shared.forget_vocabulary(view.scope.user)
+        view.shared.forget_vocabulary(view.scope.owner)
     else:
         view.shared.add([each.item for each in final.values()])
     return [(final[text].item, new) for text, new in zip(texts, is_new, strict=True)]
@@ -418,7 +419,7 @@ def remember_turns(view: View, given: Any, session: str | None, fields: Mapping[
         raise InvalidQuery('turns belong to a session: say which, as remember_turns(…, session="2026-02-21")')
     if own is not None and session not in (None, own):
         raise InvalidQuery(f"this memory is that of session {own!r}: open another one for {session!r}")
-    view = replace(view, scope=replace(view.scope, session=own or session))
+    view = view.at(replace(view.scope, session=own or session))
     flow = _append(view, as_turns(given), checked(fields))
     return (yield from view.exclusively(flow))
 
@@ -474,8 +475,10 @@ def update(view: View, identity: str, text: str | None, changes: Mapping[str, An
     cleared: dict[str, Any] = {name: None for name in _CLEARABLE if changes.get(name) == ""}
     said = {} if text is None else {"text": text}
     fields = {**checked({**said, **changes, **cleared}), **cleared}
-    item = yield from view.exclusively(_change(view, check_id(identity), fields))
-    view.shared.forget_vocabulary(view.scope.user)
+    old = yield from view.memory(identity)
+    view = view.at(Scope.of(old))
+    item = yield from view.exclusively(_change(view, old.id, fields))
+    view.shared.forget_vocabulary(view.scope.owner)
     return item
 
 
@@ -484,7 +487,7 @@ def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[Memory
     old = view.require(rows, identity)
     item = replace(old, **{"updated": datetime.now(timezone.utc), **fields})
     if item.order is None and item.content_hash != old.content_hash:
-        same = yield from same_texts(view, _conversation(item), [item.content_hash])
+        same = yield from same_texts(view, Scope.of(item), [item.content_hash])
         other = same.get(item.content_hash)
         if other is not None and other.superseded_by is None:  # two would be refreshed, counted and forgotten apart
             raise InvalidDocument(
@@ -502,7 +505,15 @@ def _change(view: View, identity: str, fields: Mapping[str, Any]) -> Flow[Memory
 
 
 def backfill(view: View) -> Flow[int]:
-    """Encode what lacks a vector, a batch at a time, and say how many lack none any more."""
+    """Encode what lacks a vector, and say how many lack none any more."""
+    number = 0
+    for each in view.owners():
+        number += yield from _backfill(each)
+    return number
+
+
+def _backfill(view: View) -> Flow[int]:
+    """The rows of one owner, a batch at a time."""
     before = yield from _lacking_vectors(view)
     for ids in pieces(before, BATCH_SIZE):
         yield Renew()
@@ -515,7 +526,7 @@ def _lacking_vectors(view: View) -> Flow[list[str]]:
     """The rows without a vector that the collection has room for."""
     legs = ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical))
     lacking = Either(tuple(Not(HasVector(name)) for name, missing in legs if missing is None))
-    rows = yield from view.rows(view.scope.where(TEXTS, lacking), only=[])
+    rows = yield from view.rows(view.reach.where(TEXTS, lacking), only=[])
     return [row.point for row in rows]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -56,10 +56,12 @@ class LazyMemory:
     If it can't be opened, the tool says why, and the next use tries again.
     """
 
-    def __init__(self, opener: Callable[[], Memory]) -> None:
+    def __init__(self, opener: Callable[[], Memory], *, projects: Sequence[str] = ()) -> None:
+        """`projects` are those that the memory will be opened for: tools tell a model before it is."""
         if not callable(opener):
             raise ConfigError(f"give a function that opens a Memory, or a Memory itself, got {type(opener).__name__}")
         self._opener = opener
+        self.projects = tuple(projects)
         self._memory: Memory | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -105,6 +107,8 @@ class Tool:
     """What it does with the memory: from checked arguments, and the trust of what is stored, to an answer."""
     trust: str = "agent"
     """The trust of what it stores."""
+    general: bool = True
+    """Of an agent's or a session's memory: it sees the user's memories that belong to none as well."""
     read_only: bool = False
     """Changes nothing that a user would notice."""
     destructive: bool = False
@@ -150,6 +154,7 @@ class Tool:
             cleaned = _clean(arguments)
             checked = self.arguments.model_validate(cleaned)
             memory = (yield flow.Work(self.memory.get)) if isinstance(self.memory, LazyMemory) else self.memory
+            memory = memory.with_general() if self.general else memory
             result = yield from self.action(memory, checked, self.trust)
         except ValidationError as error:
             return failure(self.explain(error))
