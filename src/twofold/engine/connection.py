@@ -45,6 +45,7 @@ class Capabilities:
 class Connection(Caller):
     """An open way to an engine: `location` is for people to read, `store` is what connections to one have in common."""
 
+    blocks = True
     async_only: ClassVar[bool] = False
     """Can only be awaited."""
 

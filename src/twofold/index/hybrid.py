@@ -222,7 +222,7 @@ class HybridIndex(Upkeep):
         batch_size: int = _BATCH_SIZE,
         progress: writing.ProgressLike = False,
     ) -> list[str]:
-        """`add` without blocking the event loop."""
+        """`add` without blocking the event loop; `progress` may be called from a worker thread."""
         columns = writing.Columns(ids, metadatas, vectors)
         with writing.reporting(documents, progress) as report:
             return await self.aperform(lambda s: writing.add(s.ready, documents, columns, batch_size, report))
