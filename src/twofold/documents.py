@@ -102,7 +102,7 @@ def point_id(document_id: str) -> str:
 def _uuid5(name: str) -> str:
     """`str(uuid.uuid5(_NAMESPACE, name))` in less than half its time: every stored document needs one."""
     hashed = _HASHED.copy()
-    hashed.update(name.encode())
+    hashed.update(name.encode("utf-8", "surrogatepass"))  # half a character is stored nowhere, but may be asked for
     digest = bytearray(hashed.digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50  # version 5
     digest[8] = digest[8] & 0x3F | 0x80  # variant of RFC 9562
@@ -114,11 +114,13 @@ def pair_up(
     documents: Iterable[DocumentLike], ids: Sequence[str] | None, metadatas: Sequence[Mapping[str, Any]] | None
 ) -> Iterable[DocumentLike]:
     """Join documents with ids and metadata given beside them; lengths must agree."""
-    if isinstance(documents, (str, bytes, Document, Mapping)):
+    if isinstance(documents, (str, bytes, Document, Mapping, type)):
         raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
     if not isinstance(documents, Iterable):
         raise InvalidDocument(f"add takes a list (or any iterable) of documents, got {type(documents).__name__}")
     columns: dict[str, Sequence[Any] | None] = {"id": ids, "metadata": metadatas}
+    for name, column in columns.items():
+        check_column(column, f"{name}s")
     given = {name: column for name, column in columns.items() if column is not None}
     if not given:
         return documents
@@ -134,6 +136,13 @@ def pair_up(
                 raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
         joined.append(replace(document, **{name: column[position] for name, column in given.items()}))
     return joined
+
+
+def check_column(column: Any, name: str) -> None:
+    """What is given beside documents has a place for each of them."""
+    fits = hasattr(column, "__len__") and hasattr(column, "__getitem__") and getattr(column, "shape", None) != ()
+    if column is not None and (not fits or isinstance(column, (str, bytes, Mapping, type))):
+        raise InvalidDocument(f"{name} must be a list with one for each document, got {type(column).__name__}")
 
 
 def check(documents: Iterable[DocumentLike], start: int = 0) -> Iterator[Record]:

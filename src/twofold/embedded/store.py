@@ -73,9 +73,9 @@ class Options:
     lock_wait_seconds: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.durability not in ("process", "power"):
+        if not isinstance(self.durability, str) or self.durability not in ("process", "power"):
             raise BadRequest(f"durability must be 'process' or 'power', not {self.durability!r}.")
-        if self.optimize not in ("auto", "manual"):
+        if not isinstance(self.optimize, str) or self.optimize not in ("auto", "manual"):
             raise BadRequest(f"optimize must be 'auto' or 'manual', not {self.optimize!r}.")
 
 

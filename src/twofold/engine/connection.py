@@ -17,6 +17,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from twofold.errors import ConfigError, IndexClosed
 from twofold.flow import Call, Caller
+from twofold.text import find_surrogate
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
@@ -83,26 +84,41 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         if isinstance(location, AsyncQdrantClient):
             return client.AsyncConnection(location)
         return client.SyncConnection(location)
-    if not isinstance(location, (str, Path)) or not str(location).strip():
-        raise ConfigError(
-            f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
-        )
-    if scheme := _SCHEME.match(str(location)):
+    text = _checked(location)
+    if scheme := _SCHEME.match(text):
         if scheme[1].lower() not in ("http", "https"):
             raise ConfigError(
                 f"{scheme[0]} leads to no engine: a server's address begins with http:// or https:// (for gRPC too, "
                 "with prefer_grpc=True), and a folder is given as its path alone"
             )
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < _MAX_TIMEOUT_SECONDS:
-            raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        _check_remote(timeout, options.get("prefer_grpc", False))
         from twofold.engine import remote
 
-        return remote.RemoteConnection(scheme[0].lower() + str(location)[scheme.end() :], timeout, given)
-    if _LOOKS_LIKE_A_URL.fullmatch(str(location)) and not Path(location).exists():
-        name = repr(str(location).rpartition("@")[2])
+        return remote.RemoteConnection(scheme[0].lower() + text[scheme.end() :], timeout, given)
+    if _LOOKS_LIKE_A_URL.fullmatch(text) and not Path(location).exists():
+        name = repr(text.rpartition("@")[2])
         raise ConfigError(f"{name} looks like the address of a server: write http:// or https:// before it")
     if foreign := given.keys() - _FOLDER_OPTIONS:
-        raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
+        raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {text!r} is not one")
     from twofold.engine import edge
 
     return edge.EdgeConnection(location, create, options)
+
+
+def _checked(location: Any) -> str:
+    """A path or a URL as text."""
+    if not isinstance(location, (str, Path)) or not str(location).strip():
+        raise ConfigError(
+            f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
+        )
+    text = str(location)
+    if "\0" in text or find_surrogate(text) is not None:
+        raise ConfigError(f"location has a NUL or half a character in it, got {text[:100]!r}: correct it")
+    return text
+
+
+def _check_remote(timeout: Any, prefer_grpc: Any) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < _MAX_TIMEOUT_SECONDS:
+        raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+    if not isinstance(prefer_grpc, bool):
+        raise ConfigError(f"prefer_grpc must be True or False, got {type(prefer_grpc).__name__}")

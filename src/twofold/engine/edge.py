@@ -8,6 +8,7 @@ come from models, which may be anybody's: they are checked as everywhere.
 
 from __future__ import annotations
 
+import errno
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ _CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True)
 _STORE_FILES = ("twofold.json", "meta.json")
 # A batch holds up all other threads until its end: at 20,000 documents, eight queries take some 20 ms.
 _QUERIES_AT_ONCE = 8
+_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 _PATIENCE_SECONDS = 1.0
 
 
@@ -53,6 +55,11 @@ class EdgeConnection(Connection):
         except EmbeddedError as error:
             raise _error("open", self.location, error) from None
         except OSError as error:
+            if error.errno in _NO_RIGHT:
+                raise ConfigError(
+                    f"{folder} can't be written ({error.strerror}), and even for reading an index keeps its lock and "
+                    "its log there: copy the folder to where you may write, or give this user the right"
+                ) from error
             raise _error("open", self.location, error) from error
         self._verbs = EdgeEngine(store)
         self._release = store.release
@@ -82,7 +89,11 @@ class EdgeConnection(Connection):
 
 def _prepare_folder(path: Path, create: bool) -> Path:
     """A folder in which there is an index, or may be one."""
-    if path.exists() and not path.is_dir():
+    try:
+        is_file = path.exists() and not path.is_dir()
+    except OSError as error:
+        raise ConfigError(f"{str(path)[:100]!r}… can't be a folder: {error.strerror}: choose another one") from error
+    if is_file:
         raise ConfigError(f"{path} is a file: an index needs a folder of its own")
     if not create and not any((path / name).exists() for name in _STORE_FILES):
         raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")

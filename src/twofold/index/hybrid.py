@@ -20,7 +20,7 @@ from twofold.engine.connection import Connection, connect
 from twofold.errors import InvalidQuery
 from twofold.flow import Flow, arun, closed_on_error, run
 from twofold.index import writing
-from twofold.index.opening import Wish, prepare
+from twofold.index.opening import Wish, check_settings, prepare
 from twofold.index.queries import FilterLike, check_query, with_reranker
 from twofold.index.searching import Searcher, search_diverse
 from twofold.index.upkeep import Upkeep
@@ -100,8 +100,8 @@ class HybridIndex(Upkeep):
                 `durability` ("process": a stored batch survives the death of the process; "power": a power loss too)
                 and `optimize` ("auto", or "manual": only when `optimize()` is called).
         """
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
-        config = with_reranker(config or SearchConfig(), rerank)
+        wish = Wish(collection, dense, sparse, language, _settings(settings), adopt, create)
+        config = with_reranker(SearchConfig() if config is None else config, rerank)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config, cache_size)
         if not index._connection.async_only:
@@ -129,8 +129,8 @@ class HybridIndex(Upkeep):
         **client_options: Any,
     ) -> HybridIndex:
         """`open` without blocking the event loop."""
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create)
-        config = await asyncio.to_thread(with_reranker, config or SearchConfig(), rerank)
+        wish = Wish(collection, dense, sparse, language, _settings(settings), adopt, create)
+        config = await asyncio.to_thread(with_reranker, SearchConfig() if config is None else config, rerank)
         connection = await asyncio.to_thread(
             connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
         )
@@ -141,7 +141,7 @@ class HybridIndex(Upkeep):
 
     def beside(self, collection: str, *, settings: CollectionSettings | None = None) -> HybridIndex:
         """Another collection at the same place, with the same models. It lives as long as this index is open."""
-        settings = settings or CollectionSettings()
+        settings = _settings(settings)
         if settings.dense is None:
             settings = settings.model_copy(update={"dense": self.dense_model})
         wish = replace(self._wish, collection=collection, settings=settings, adopt=False)
@@ -574,6 +574,10 @@ class HybridIndex(Upkeep):
             flow = prepare(self._wish, self._connection.capabilities, self.store)
             self._searcher = Searcher(await arun(flow, self._connection), self._cache_size)
         return self._searcher
+
+
+def _settings(given: CollectionSettings | None) -> CollectionSettings:
+    return CollectionSettings() if given is None else check_settings(given)
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
+from pydantic import ValidationError
+
 from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
 from twofold.encoders.base import DenseEncoder, SparseEncoder
@@ -67,11 +69,11 @@ class PayloadIndexes:
 
     def ensure(self, field_name: str, kind: str, *, wait: bool = False) -> Flow[None]:
         """An index of a kind that the caller vouches for. It only makes searches faster, so a failure is no error."""
-        yield from self.create(CollectionSettings(payload_indexes={field_name: kind}), wait=wait, required=False)
+        yield from self.create(_index_settings(field_name, kind), wait=wait, required=False)
 
     def create(self, settings: CollectionSettings, *, wait: bool = True, required: bool = True) -> Flow[None]:
         """The indexes that settings name and the collection lacks; one that isn't required is warned about instead."""
-        for key, schema in initial_indexes(settings).items():
+        for key, schema in initial_indexes(check_settings(settings)).items():
             if not self._enabled or key in self._kinds:
                 continue
             self._kinds[key] = schema if isinstance(schema, str) else schema["type"]
@@ -84,6 +86,20 @@ class PayloadIndexes:
                 log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
 
 
+def _index_settings(field_name: str, kind: str) -> CollectionSettings:
+    try:
+        return CollectionSettings(payload_indexes={field_name: kind})
+    except (ValidationError, TypeError) as error:  # the latter where it is no name at all
+        raise ConfigError(f"a field and a kind of index are texts, got {field_name!r} and {kind!r}") from error
+
+
+def check_settings(settings: Any) -> CollectionSettings:
+    """Settings that somebody gave."""
+    if not isinstance(settings, CollectionSettings):
+        raise ConfigError(f"settings must be CollectionSettings(…), got {type(settings).__name__}")
+    return settings
+
+
 # --- Opening a collection: create it, or check that what is there fits what was asked for ---
 
 
@@ -94,6 +110,17 @@ _Encoders: TypeAlias = tuple[DenseEncoder, int, SparseEncoder]
 _MAX_LOOKS, _LOOK_AGAIN_SECONDS = 40, 0.05
 # What BM25 vectors had before these settings were there to record.
 _BEFORE = {"delta": 0.0, "pairs": 0.0}
+
+
+def check_name(collection: Any) -> str:
+    """A name that a collection may have."""
+    if not isinstance(collection, str) or not collection:
+        raise ConfigError(f"collection must be a name, got {collection!r}")
+    try:
+        check_collection_name(collection)
+    except BadRequest as error:
+        raise ConfigError(str(error)) from error
+    return collection
 
 
 @dataclass(frozen=True)
@@ -109,12 +136,11 @@ class Wish:
     create: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.collection, str) or not self.collection:
-            raise ConfigError(f"collection must be a name, got {self.collection!r}")
-        try:
-            check_collection_name(self.collection)
-        except BadRequest as error:
-            raise ConfigError(str(error)) from error
+        check_name(self.collection)
+        check_settings(self.settings)
+        for name, value in (("adopt", self.adopt), ("create", self.create)):
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} must be True or False, got {type(value).__name__}")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twofold.documents import point_id
+from twofold.encoders.rerankers import as_reranker
 from twofold.engine import calls
 from twofold.errors import CollectionMismatch, ConfigError, InvalidQuery
 from twofold.filters import HasPoint
@@ -32,6 +33,7 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any, pr
             f"this index is opened with the fusion {config.fusion.name}, which goes before anything tuned: open it "
             "without a fusion to tune it"
         )
+    tried = as_reranker(config.rerank if rerank is None else rerank)
     asked = []
     for start in range(0, len(pairs), _BATCH_SIZE):
         yield Renew()
@@ -45,7 +47,6 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any, pr
     found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from _keep(searcher, tuned=kept)
-    tried = (config.rerank if rerank is None else rerank) or None
     return found if tried is None else replace(found, rerank=(yield from _try_reranker(searcher, config, pairs, tried)))
 
 

@@ -34,7 +34,7 @@ from twofold.filters import (
     matches_all,
 )
 from twofold.flow import Flow, Work
-from twofold.index.queries import check_text
+from twofold.index.queries import check_flag, check_text
 from twofold.memory.items import (
     EVERYTHING,
     MEMORIES,
@@ -44,6 +44,7 @@ from twofold.memory.items import (
     MemoryResult,
     MemoryStats,
     as_moment,
+    as_tags,
     check_id,
     check_ids,
     check_whole_number,
@@ -110,7 +111,9 @@ def around(view: View, identity: str, before: int, after: int) -> Flow[list[Memo
 
 def list_memories(view: View, request: Recall, limit: int, after: str | None, superseded: bool) -> Flow[MemoryPage]:
     """A page of memories that fulfil the conditions of a request, newest first, with every recall counted."""
-    vocabulary = (yield from view.vocabulary()) if request.tags else None
+    superseded = check_flag("superseded", superseded)
+    tagged = as_tags(request.tags, "tags", InvalidQuery)
+    vocabulary = (yield from view.vocabulary()) if tagged else None
     wanted = conditions(request, None, vocabulary.lexicon if vocabulary else None)
     yield from view.store.counter.write_before_reading(view.searcher)
     where = view.scope.where(MEMORIES if superseded else ("memory",), *wanted)
@@ -195,7 +198,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
         trust=(yield from values("trust")),
         without_meaning=(yield from lacking(DENSE)),
         without_words=(yield from lacking(SPARSE)),
-        problems=read_rows((yield from view.rows(scope.where(TEXTS))) if verify else ())[1],
+        problems=read_rows((yield from view.rows(scope.where(TEXTS))) if check_flag("verify", verify) else ())[1],
     )
 
 
@@ -252,6 +255,7 @@ def forget(
     view: View, ids: str | Sequence[str] | None, filter: Mapping[str, Any] | None, source: str | None, everything: bool
 ) -> Flow[int]:
     """Delete memories, and say how many there were."""
+    everything = check_flag("everything", everything)
     if sum([ids is not None, filter is not None, source is not None, everything]) != 1:
         raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
     if everything:

@@ -18,7 +18,7 @@ from twofold.engine.layout import Stored
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow
-from twofold.index.queries import Query, check_query, check_text
+from twofold.index.queries import Query, check_flag, check_query, check_text
 from twofold.index.searching import log_search
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
@@ -81,6 +81,8 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     """Answer a recall, and count it for what it found if the request says so."""
     began, config, reasons = time.perf_counter(), view.config, list[str]()
     check_text(request.query)
+    for name in ("explain", "signals", "touch"):
+        check_flag(name, getattr(request, name))
     vocabulary = yield from _vocabulary(view, reasons)
     if not request.learned:
         vocabulary = replace(vocabulary, learned=None)
@@ -153,10 +155,11 @@ def _degraded(reason: str, reasons: list[str]) -> None:
 
 def conditions(request: Recall, min_trust: str | None, lexicon: Lexicon | None) -> list[Node | None]:
     """What was asked for besides the query, as filters. Tags match in any spelling that the memories have."""
-    if request.match not in ("any", "all"):
+    if not isinstance(request.match, str) or request.match not in ("any", "all"):
         raise InvalidQuery(f"match must be 'any' or 'all', got {request.match!r}")
     types = () if request.types is None else as_tags(request.types, "types", InvalidQuery)
-    trust = request.min_trust or min_trust
+    asked = request.min_trust
+    trust = min_trust if asked is None or (isinstance(asked, str) and not asked) else asked
     return [
         AnyOf("type", types) if types else None,
         None if request.tags is None else _tag_filter(request.tags, request.match, lexicon),
