@@ -93,6 +93,8 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     corrected = yield from _corrections(view, request.query, shelf, reasons)
     signals = build_signals(config, request, vocabulary, corrected, reasons)
     gate = config.min_score == "auto" and not config.type_alpha
+    for reason in filter(view.searcher.told.is_news, reasons):
+        log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
     surplus = _surplus(request.query, signals, vocabulary.lexicon.stem)
     every_word = _every_word(request.query, corrected, vocabulary.lexicon.stem)
     screen, watched = Screen(), log.isEnabledFor(logging.INFO)
@@ -141,13 +143,8 @@ def _vocabulary(view: View, reasons: list[str]) -> Flow[Vocabulary]:
     except EngineUnavailable:
         raise
     except EngineError as error:
-        _degraded(f"the tags and words there are could not be read: {error}", reasons)
+        reasons.append(f"the tags and words there are could not be read: {error}")
         return Vocabulary(Lexicon(stemmer(view.ready)), memories=0, rows=-view.shared.added, fields=())
-
-
-def _degraded(reason: str, reasons: list[str]) -> None:
-    reasons.append(reason)
-    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
 
 
 # --- The conditions of a request, as filters ---
@@ -259,12 +256,8 @@ def _corrections(view: View, query: str, shelf: Node, reasons: list[str]) -> Flo
     """What words that no memory has may mean."""
     if not view.config.typos:
         return {}
-    said: list[str] = []
     text, _ = clean_query(query, view.store.search.max_query_chars)
-    corrected = yield from view.searcher.typos.corrections(text, shelf, said, _words_of)
-    for reason in said:
-        _degraded(reason, reasons)
-    return corrected
+    return (yield from view.searcher.typos.corrections(text, shelf, reasons, _words_of))
 
 
 def _words_of(stored: Stored) -> str:
@@ -300,7 +293,7 @@ def build_signals(
         if request.tags is None and config.tag_weight:
             named = _named(request.query, corrected, vocabulary)
     except Exception as error:  # as above
-        _degraded(f"{_NOT_COMPARED}: {type(error).__name__}: {error}", reasons)
+        reasons.append(f"{_NOT_COMPARED}: {type(error).__name__}: {error}")
     tag_weight, learned = config.tag_weight, vocabulary.learned
     if learned is not None:
         age = age if "recency_share" in config.model_fields_set else replace(age, share=learned.recency_share)
