@@ -12,6 +12,7 @@ import pytest
 from twofold import HybridIndex
 from twofold.flow import Call, Caller, Flow, Work, arun, exclusively
 from twofold.testing import HashEmbedding
+from twofold.text import clean_query
 
 PATIENCE_SECONDS = 60
 
@@ -35,7 +36,8 @@ async def test_what_is_between_the_calls_does_not_run_on_the_event_loop() -> Non
         here.append(threading.get_ident())
         answer: str = yield Call("ask")
         here.append(threading.get_ident())
-        return answer + (yield Work(lambda: " and work"))
+        rest: str = yield Work(lambda: " and work")
+        return answer + rest
 
     assert await arun(flow(), Blocking(ask=lambda: "an answer")) == "an answer and work"
     assert threading.get_ident() not in here
@@ -116,16 +118,13 @@ async def test_a_task_that_is_called_off_while_it_awaits_ends_its_flow_at_once()
 
 
 async def test_an_awaited_search_of_a_folder_leaves_the_event_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from twofold.index import searching
-
     where: list[int] = []
-    real = searching.clean_query
 
     def watched(query: str, limit: int) -> tuple[str, str | None]:
         where.append(threading.get_ident())
-        return real(query, limit)
+        return clean_query(query, limit)
 
-    monkeypatch.setattr(searching, "clean_query", watched)
+    monkeypatch.setattr("twofold.index.searching.clean_query", watched)
     async with await HybridIndex.aopen(":memory:", dense=HashEmbedding()) as index:
         await index.aadd(["Rathole listens on 2333"])
         found = await asyncio.gather(*(index.asearch(f"rathole {number}") for number in range(20)))

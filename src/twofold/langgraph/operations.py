@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import NoneType
+from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, Result, SearchItem, SearchOp
 
@@ -47,7 +48,8 @@ class Rules:
 
 def check_ops(ops: Iterable[Op]) -> list[Op]:
     """Every operation is checked before the first is carried out."""
-    checked = list(ops) if isinstance(ops, Iterable) and not isinstance(ops, type) else [ops]
+    given: Any = ops
+    checked: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, type) else [given]
     for op in checked:
         if isinstance(op, (GetOp, PutOp)) and not isinstance(op.key, str):
             raise InvalidQuery(f"a key is a string, got {type(op.key).__name__}")
