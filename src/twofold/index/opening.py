@@ -32,6 +32,7 @@ from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, 
 from twofold.filters import Node, needed_indexes
 from twofold.flow import Flow, Work
 from twofold.index.sampling import Sampler
+from twofold.telling import Told
 
 log = logging.getLogger("twofold")
 
@@ -164,6 +165,8 @@ class Ready:
     """Words count by how rare they are, and the engine can take that from a part of the collection."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
+    told: Told = field(default_factory=Told)
+    """What the log has been told of its faults."""
     parts_lock: Lock = field(default_factory=Lock)
     """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
 

@@ -30,7 +30,6 @@ from twofold.ranking.fusion import Auto, Leg, LegName, Strategy, is_number, join
 from twofold.ranking.ranker import Candidate, EngineFusion, Ranker, reranked
 from twofold.ranking.tuning import restore
 from twofold.results import Explanation, Hit, Mode, Problem, SearchResult
-from twofold.telling import Told
 from twofold.text import clean_query, plain_matches, words
 
 log = logging.getLogger("twofold")
@@ -80,13 +79,12 @@ class _Plan:
 
 
 class Searcher:
-    """The search of one open collection. Remembers what the log has been told."""
+    """The search of one open collection."""
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self.encoder = QueryEncoder(ready, cache_size)
         self.typos = TypoReader(ready)
         self.adopt(ready)
-        self.told = Told()
 
     def adopt(self, ready: Ready) -> None:
         """The collection's settings have changed."""
@@ -308,7 +306,7 @@ class Searcher:
         return matched
 
     def _log(self, reason: str) -> None:
-        if self.told.is_news(reason):
+        if self.ready.told.is_news(reason):
             said = ("search on %r did less than asked: %s", self.ready.collection, reason)
             log.warning(*said, extra={"degraded": reason})
 

@@ -93,7 +93,7 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     corrected = yield from _corrections(view, request.query, shelf, reasons)
     signals = build_signals(config, request, vocabulary, corrected, reasons)
     gate = config.min_score == "auto" and not config.type_alpha
-    for reason in filter(view.searcher.told.is_news, reasons):
+    for reason in filter(view.ready.told.is_news, reasons):
         log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
     surplus = _surplus(request.query, signals, vocabulary.lexicon.stem)
     every_word = _every_word(request.query, corrected, vocabulary.lexicon.stem)
