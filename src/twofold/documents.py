@@ -13,13 +13,15 @@ from datetime import date, datetime, time, timezone
 from typing import Any, NamedTuple, TypeAlias
 
 from twofold.errors import InvalidDocument
-from twofold.text import find_surrogate
+from twofold.text import find_surrogate, passages
 
 _NAMESPACE = uuid.UUID("6d8f9d0e-52d5-5c56-8d5b-7f3f2a1c4b90")
 _HASHED = hashlib.sha1(_NAMESPACE.bytes, usedforsecurity=False)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MAX_INT = 2**63
 """Whole numbers from -MAX_INT to below MAX_INT can be stored, and compared."""
+MAX_TEXT_CHARS = 1_000_000
+"""How long the text of a document may be, its title included."""
 MAX_DEPTH = 32
 """How many levels metadata and filters may be nested."""
 _MAX_POSITION = 2**53
@@ -58,6 +60,22 @@ class Document:
         elif found := place_in(self.metadata):
             object.__setattr__(self, "part_of", found[0])
             object.__setattr__(self, "position", found[1])
+
+    def split(self, characters: int = 2000) -> list[Document]:
+        """The document in passages of at most so many characters, each a part of it, cut where something ends.
+
+        They are cut at empty lines, or else at the end of a line, of a sentence, of a word. All have the title and the
+        metadata; their ids are that of the document (or one made from its content) with #1, #2 … behind it. Models
+        read no more than the beginning of a text, so passages are found by more of what they mean than one long text.
+        """
+        if isinstance(characters, bool) or not isinstance(characters, int) or characters < 1:
+            raise InvalidDocument(f"characters must be a whole number from 1, got {characters!r}")
+        whole = _read(self, 0)
+        own = {key: value for key, value in whole.metadata.items() if key not in PLACE}
+        return [
+            Document(passage, f"{whole.id}#{number}", own, whole.title, whole.id, number)
+            for number, passage in enumerate(passages(whole.text, characters), 1)
+        ]
 
     @property
     def searched_text(self) -> str:
@@ -102,7 +120,7 @@ def point_id(document_id: str) -> str:
 def _uuid5(name: str) -> str:
     """`str(uuid.uuid5(_NAMESPACE, name))` in less than half its time: every stored document needs one."""
     hashed = _HASHED.copy()
-    hashed.update(name.encode())
+    hashed.update(name.encode("utf-8", "surrogatepass"))  # half a character is stored nowhere, but may be asked for
     digest = bytearray(hashed.digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50  # version 5
     digest[8] = digest[8] & 0x3F | 0x80  # variant of RFC 9562
@@ -114,11 +132,13 @@ def pair_up(
     documents: Iterable[DocumentLike], ids: Sequence[str] | None, metadatas: Sequence[Mapping[str, Any]] | None
 ) -> Iterable[DocumentLike]:
     """Join documents with ids and metadata given beside them; lengths must agree."""
-    if isinstance(documents, (str, bytes, Document, Mapping)):
+    if isinstance(documents, (str, bytes, Document, Mapping, type)):
         raise InvalidDocument("add takes a list (or any iterable) of documents: wrap a single one in [ ]")
     if not isinstance(documents, Iterable):
         raise InvalidDocument(f"add takes a list (or any iterable) of documents, got {type(documents).__name__}")
     columns: dict[str, Sequence[Any] | None] = {"id": ids, "metadata": metadatas}
+    for name, column in columns.items():
+        check_column(column, f"{name}s")
     given = {name: column for name, column in columns.items() if column is not None}
     if not given:
         return documents
@@ -134,6 +154,13 @@ def pair_up(
                 raise InvalidDocument(f"has its own {name} and one given beside it: keep one", position=position)
         joined.append(replace(document, **{name: column[position] for name, column in given.items()}))
     return joined
+
+
+def check_column(column: Any, name: str) -> None:
+    """What is given beside documents has a place for each of them."""
+    fits = hasattr(column, "__len__") and hasattr(column, "__getitem__") and getattr(column, "shape", None) != ()
+    if column is not None and (not fits or isinstance(column, (str, bytes, Mapping, type))):
+        raise InvalidDocument(f"{name} must be a list with one for each document, got {type(column).__name__}")
 
 
 def check(documents: Iterable[DocumentLike], start: int = 0) -> Iterator[Record]:
@@ -160,6 +187,17 @@ def _as_document(item: DocumentLike, position: int) -> Document:
 
 
 def _record(document: Document, position: int) -> Record:
+    record = _read(document, position)
+    if (length := len(titled(record.title, record.text))) > MAX_TEXT_CHARS:
+        raise InvalidDocument(
+            f"its text has {length:,} characters, and {MAX_TEXT_CHARS:,} is the most: Document(…).split() cuts it into "
+            "passages, each a document of its own, and `twofold add` cuts a file into its paragraphs",
+            position=position,
+        )
+    return record
+
+
+def _read(document: Document, position: int) -> Record:
     text = _check_string(document.text, "text", position)
     if not isinstance(document.metadata, Mapping):
         raise InvalidDocument(f"metadata must be a mapping, got {type(document.metadata).__name__}", position=position)

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from twofold.errors import EngineUnavailable
@@ -58,6 +58,9 @@ Flow: TypeAlias = Generator[Step, Any, T]
 class Caller:
     """What executes the `Call`s of flows. As it stands, for flows that send none and only wait for `Work`."""
 
+    blocks = False
+    """Even an awaited call only waits in a thread: then all of a flow may run there."""
+
     def begin(self) -> Caller:
         """The caller of one flow: itself, unless the requests of a flow share a deadline."""
         return self
@@ -99,6 +102,8 @@ def run(flow: Flow[T], engine: Caller = Caller()) -> T:  # noqa: B008 - it has n
 async def arun(flow: Flow[T], engine: Caller = Caller()) -> T:  # noqa: B008
     """Drive a flow to its end, awaiting."""
     caller = engine.begin()
+    if caller.blocks:
+        return await _arun_in_threads(flow, caller)
     send: Callable[[Any], Step] = flow.send
     value: Any = None
     with closing(flow):
@@ -113,6 +118,73 @@ async def arun(flow: Flow[T], engine: Caller = Caller()) -> T:  # noqa: B008
                 send = flow.send
             except Exception as error:
                 send, value = flow.throw, error
+
+
+async def _arun_in_threads(flow: Flow[T], caller: Caller) -> T:
+    """Drive a flow whose calls block: in a thread, with all that is computed between them, as far as it can go there.
+
+    So hundreds of flows at once leave the event loop free, and a search changes threads once and not at every step.
+    """
+    stretch = _Stretch(flow, caller)
+    send: Callable[[Any], Step] = flow.send
+    value: Any = None
+    try:
+        while True:
+            step = await asyncio.to_thread(stretch.run, send, value)
+            if step is None:
+                result: T = stretch.result
+                return result
+            try:
+                value = await _await_step(step, caller)
+                send = flow.send
+            except Exception as error:
+                send, value = flow.throw, error
+    finally:
+        stretch.stop()
+
+
+class _Stretch:
+    """Runs a flow until it ends or wants something that is awaited; called off, it ends at the next step."""
+
+    def __init__(self, flow: Flow[Any], caller: Caller) -> None:
+        self._flow, self._caller = flow, caller
+        self._guard = Lock()
+        self._running = self._stopped = False
+        self.result: Any = None
+
+    def run(self, send: Callable[[Any], Step], value: Any) -> Work | None:
+        """The step to be awaited; None at the end."""
+        with self._guard:
+            if self._stopped:
+                return None
+            self._running = True
+        try:
+            while not self._stopped:
+                try:
+                    step = send(value)
+                except StopIteration as end:
+                    self.result = end.value
+                    break
+                if isinstance(step, Work) and (step.acall is not None or step.seconds is not None):
+                    return step
+                try:
+                    value = self._caller.call(step) if isinstance(step, Call) else _take_step(step, self._caller)
+                    send = self._flow.send
+                except Exception as error:
+                    send, value = self._flow.throw, error
+            return None
+        finally:
+            with self._guard:
+                self._running = False
+                if self._stopped:
+                    self._flow.close()
+
+    def stop(self) -> None:
+        """Close the flow; while a thread is at a step that can't be called off, that thread does it."""
+        with self._guard:
+            self._stopped = True
+            if not self._running:
+                self._flow.close()
 
 
 def _take_step(step: Work | Renew, caller: Caller) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SILENT_CATEGORIES = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"}
@@ -32,6 +32,22 @@ def clean_query(query: str, limit: int) -> tuple[str, str | None]:
     if len(cleaned) <= limit:
         return cleaned, None
     return cleaned[:limit], f"the query was cut to its first {limit:,} characters"
+
+
+_ENDS = ("\n\n", "\n", ". ", " ")
+
+
+def passages(text: str, most: int) -> Iterator[str]:
+    """A text in pieces of at most so many characters, cut in the second half of each at the best end that is there."""
+    start = 0
+    while start < len(text):
+        end = min(start + most, len(text))
+        if end < len(text):
+            ends = (text.rfind(mark, start + most // 2, end) + len(mark) for mark in _ENDS)
+            end = next((place for place in ends if place > start + most // 2), end)
+        if passage := text[start:end].strip():
+            yield passage
+        start = end
 
 
 def says_something(text: str) -> bool:

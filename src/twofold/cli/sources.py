@@ -25,8 +25,9 @@ from rich.text import Text
 
 from twofold.cli.console import out, progress_bar
 from twofold.cli.target import Target, with_options
-from twofold.documents import Document, check
+from twofold.documents import MAX_TEXT_CHARS, Document, check
 from twofold.errors import InvalidDocument
+from twofold.text import passages
 
 if TYPE_CHECKING:
     from twofold.index import HybridIndex
@@ -211,13 +212,18 @@ def _read_text(source: _Source) -> Iterator[PlacedDocument]:
     pieces: Iterable[list[Line]] = ([line] for line in lines)
     if split is not Split.line:
         pieces = _paragraphs(lines) if split is Split.paragraph else [list(lines)]
-    texts = ((piece[0][0], "".join(line for _, line in piece).strip()) for piece in pieces if piece)
+    texts = ((piece[0][0], passage) for piece in pieces if piece for passage in _passages(piece))
     headings: list[str] = []
     for part, (line, text) in enumerate(filter(itemgetter(1), texts), 1):
         root = source.root
         title = _under(headings, text) if source.kind == ".md" and split is Split.paragraph else None
         document = Document(text, f"{root}#{part}", {"source": root, "line": line}, title, root, part)
         yield document if root else Document(text), f"{source.name}:{line}"
+
+
+def _passages(piece: Sequence[Line]) -> Iterator[str]:
+    """A piece of a text; one that is longer than a document may be, in several."""
+    yield from passages("".join(line for _, line in piece).strip(), MAX_TEXT_CHARS // 2)  # there is a title, too
 
 
 def _paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:

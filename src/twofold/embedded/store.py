@@ -78,9 +78,9 @@ class Options:
     """Let other processes of this user in, and join the one that has the store open already."""
 
     def __post_init__(self) -> None:
-        if self.durability not in ("process", "power"):
+        if not isinstance(self.durability, str) or self.durability not in ("process", "power"):
             raise BadRequest(f"durability must be 'process' or 'power', not {self.durability!r}.")
-        if self.optimize not in ("auto", "manual"):
+        if not isinstance(self.optimize, str) or self.optimize not in ("auto", "manual"):
             raise BadRequest(f"optimize must be 'auto' or 'manual', not {self.optimize!r}.")
 
 

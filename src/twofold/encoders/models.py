@@ -291,7 +291,9 @@ def _name_of(model: Any) -> str:
 
 def resolve_sparse(model: Any, language: str | None) -> SparseEncoder:
     """An encoder from a name, a `BM25`, or an object with the methods of `SparseEncoder`."""
-    if model is None or model == "bm25":
+    if language is not None and not isinstance(language, str):
+        raise ConfigError(f"language must be a text such as 'english', got {type(language).__name__}")
+    if model is None or (isinstance(model, str) and model == "bm25"):
         return BM25(language or "english")
     if language is not None:
         raise ConfigError("language= is for the built-in BM25: give either sparse= or language=")

@@ -78,6 +78,7 @@ class SyncConnection(Connection):
 class AsyncConnection(Connection):
     """The user's `AsyncQdrantClient`: only the async methods of the index can use it."""
 
+    blocks = False
     async_only: ClassVar[bool] = True
 
     def __init__(self, client: AsyncQdrantClient) -> None:

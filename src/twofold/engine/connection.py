@@ -19,6 +19,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 from twofold.engine.layout import OWN, Layout
 from twofold.errors import ConfigError, IndexClosed
 from twofold.flow import Call, Caller, Turns
+from twofold.text import find_surrogate
 
 Location: TypeAlias = str | Path | QdrantClient | AsyncQdrantClient
 
@@ -53,6 +54,7 @@ class Capabilities:
 class Connection(Caller):
     """An open way to an engine: `location` is for people to read, `store` is what connections to one have in common."""
 
+    blocks = True
     async_only: ClassVar[bool] = False
     """Can only be awaited."""
 
@@ -87,6 +89,7 @@ class _Laid(Caller):
     def __init__(self, caller: Caller, layout: Layout) -> None:
         self._caller = caller
         self._layout = layout
+        self.blocks = caller.blocks
 
     def begin(self) -> Caller:
         return _Laid(self._caller.begin(), self._layout)
@@ -122,26 +125,37 @@ def connect(location: Location, *, create: bool, api_key: str | None, timeout: f
         if isinstance(location, AsyncQdrantClient):
             return client.AsyncConnection(location)
         return client.SyncConnection(location)
-    if not isinstance(location, (str, Path)) or not str(location).strip():
-        raise ConfigError(
-            f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
-        )
+    text = _checked(location)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < _MAX_TIMEOUT_SECONDS:
         raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
-    if scheme := _SCHEME.match(str(location)):
+    if scheme := _SCHEME.match(text):
         if scheme[1].lower() not in ("http", "https"):
             raise ConfigError(
                 f"{scheme[0]} leads to no engine: a server's address begins with http:// or https:// (for gRPC too, "
                 "with prefer_grpc=True), and a folder is given as its path alone"
             )
+        if not isinstance(options.get("prefer_grpc", False), bool):
+            raise ConfigError(f"prefer_grpc must be True or False, got {type(options['prefer_grpc']).__name__}")
         from twofold.engine import remote
 
-        return remote.RemoteConnection(scheme[0].lower() + str(location)[scheme.end() :], timeout, given)
-    if _LOOKS_LIKE_A_URL.fullmatch(str(location)) and not Path(location).exists():
-        name = repr(str(location).rpartition("@")[2])
+        return remote.RemoteConnection(scheme[0].lower() + text[scheme.end() :], timeout, given)
+    if _LOOKS_LIKE_A_URL.fullmatch(text) and not Path(location).exists():
+        name = repr(text.rpartition("@")[2])
         raise ConfigError(f"{name} looks like the address of a server: write http:// or https:// before it")
     if foreign := given.keys() - _FOLDER_OPTIONS:
-        raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {str(location)!r} is not one")
+        raise ConfigError(f"{', '.join(sorted(foreign))} is for a URL, and {text!r} is not one")
     from twofold.engine import edge
 
     return edge.EdgeConnection(location, create, timeout, options)
+
+
+def _checked(location: Any) -> str:
+    """A path or a URL as text."""
+    if not isinstance(location, (str, Path)) or not str(location).strip():
+        raise ConfigError(
+            f"location must be a path, ':memory:', a URL or a Qdrant client, got {type(location).__name__} {location!r}"
+        )
+    text = str(location)
+    if "\0" in text or find_surrogate(text) is not None:
+        raise ConfigError(f"location has a NUL or half a character in it, got {text[:100]!r}: correct it")
+    return text

@@ -8,8 +8,10 @@ come from models, which may be anybody's: they are checked as everywhere.
 
 from __future__ import annotations
 
+import errno
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -40,6 +42,10 @@ _CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, back
 _SHARED = replace(_CAPABILITIES, shared=True, near=True, corpus_idf=client.SERVER.corpus_idf)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
+# A batch holds up all other threads until its end: at 20,000 documents, eight queries take some 20 ms.
+_QUERIES_AT_ONCE = 8
+_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
+_PATIENCE_SECONDS = 1.0
 
 
 class EdgeConnection(Connection):
@@ -62,6 +68,11 @@ class EdgeConnection(Connection):
         except EmbeddedError as error:
             raise _error("open", self.location, error) from None
         except OSError as error:
+            if error.errno in _NO_RIGHT:
+                raise ConfigError(
+                    f"{folder} can't be written ({error.strerror}), and even for reading an index keeps its lock and "
+                    "its log there: copy the folder to where you may write, or give this user the right"
+                ) from error
             raise _error("open", self.location, error) from error
         self._verbs: dict[Layout, EdgeEngine] = {}
         # For an index that nobody closed; a finaliser must not wait for anything.
@@ -114,7 +125,11 @@ class EdgeConnection(Connection):
 
 def _prepare_folder(path: Path, create: bool) -> Path:
     """A folder in which there is an index, or may be one."""
-    if path.exists() and not path.is_dir():
+    try:
+        is_file = path.exists() and not path.is_dir()
+    except OSError as error:
+        raise ConfigError(f"{str(path)[:100]!r}… can't be a folder: {error.strerror}: choose another one") from error
+    if is_file:
         raise ConfigError(f"{path} is a file: an index needs a folder of its own")
     if not create and not any((path / name).exists() for name in _STORE_FILES):
         raise CollectionNotFound(f"there is no index at {path}: check the path, or open it without create=False")
@@ -140,6 +155,7 @@ class EdgeEngine:
         self.store = store
         self._layout = layout
         self._parts = PARTS if layout is OWN else replace(PARTS, layout=layout, converted={})
+        self._turns = Lock()
 
     def version(self) -> str:
         return version("qdrant-edge-py")
@@ -214,10 +230,29 @@ class EdgeEngine:
 
         builder = RequestBuilder(self._parts, nearest)
         requests = [builder.request(query) for query in queries]
-        if len(requests) == 1:  # what most searches are, and quicker than a batch of one
-            return [held.read("query", requests[0])]
-        answers: list[list[edge.ScoredPoint]] = held.read("query_batch", edge.QueryBatchRequest(requests))
+        answers: list[list[edge.ScoredPoint]] = []
+        for start in range(0, len(requests), _QUERIES_AT_ONCE):
+            some = requests[start : start + _QUERIES_AT_ONCE]
+            with self._turn():
+                if len(some) == 1:  # what most searches are, and quicker than a batch of one
+                    answers.append(held.read("query", some[0]))
+                else:
+                    answers += held.read("query_batch", edge.QueryBatchRequest(some))
         return answers
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One query at a time, which is all that the engine does: it keeps Python's global lock meanwhile.
+
+        Those that wait here don't stand in line for that lock, before an event loop. Whoever has waited for long goes
+        on: in a process that was forked while another thread had its turn, waiting would never end.
+        """
+        mine = self._turns.acquire(timeout=_PATIENCE_SECONDS)
+        try:
+            yield
+        finally:
+            if mine:
+                self._turns.release()
 
     def scroll(
         self,

@@ -20,7 +20,7 @@ from twofold.engine.connection import Connection, connect, laid
 from twofold.errors import InvalidQuery
 from twofold.flow import Flow, Turns, arun, closed_on_error, run
 from twofold.index import writing
-from twofold.index.opening import Wish, prepare
+from twofold.index.opening import Wish, check_settings, prepare
 from twofold.index.queries import FilterLike, check_query, with_reranker
 from twofold.index.searching import Searcher, search_diverse
 from twofold.index.upkeep import Upkeep
@@ -107,8 +107,8 @@ class HybridIndex(Upkeep):
                 `optimize` ("auto", or "manual": only when `optimize()` is called) and `share` (False: no other process
                 may open it meanwhile).
         """
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create, layout)
-        config = with_reranker(config or SearchConfig(), rerank)
+        wish = Wish(collection, dense, sparse, language, _settings(settings), adopt, create, layout)
+        config = with_reranker(SearchConfig() if config is None else config, rerank)
         connection = connect(location, create=create, api_key=api_key, timeout=timeout, **client_options)
         index = cls(connection, wish, config, cache_size)
         if not index._connection.async_only:
@@ -137,8 +137,8 @@ class HybridIndex(Upkeep):
         **client_options: Any,
     ) -> HybridIndex:
         """`open` without blocking the event loop."""
-        wish = Wish(collection, dense, sparse, language, settings or CollectionSettings(), adopt, create, layout)
-        config = await asyncio.to_thread(with_reranker, config or SearchConfig(), rerank)
+        wish = Wish(collection, dense, sparse, language, _settings(settings), adopt, create, layout)
+        config = await asyncio.to_thread(with_reranker, SearchConfig() if config is None else config, rerank)
         connection = await asyncio.to_thread(
             connect, location, create=create, api_key=api_key, timeout=timeout, **client_options
         )
@@ -149,7 +149,7 @@ class HybridIndex(Upkeep):
 
     def beside(self, collection: str, *, settings: CollectionSettings | None = None) -> HybridIndex:
         """Another collection at the same place, with the same models. It lives as long as this index is open."""
-        settings = settings or CollectionSettings()
+        settings = _settings(settings)
         if settings.dense is None:
             settings = settings.model_copy(update={"dense": self.dense_model})
         wish = replace(self._wish, collection=collection, settings=settings, adopt=False, layout=None)
@@ -234,7 +234,7 @@ class HybridIndex(Upkeep):
         batch_size: int = _BATCH_SIZE,
         progress: writing.ProgressLike = False,
     ) -> list[str]:
-        """`add` without blocking the event loop."""
+        """`add` without blocking the event loop; `progress` may be called from a worker thread."""
         columns = writing.Columns(ids, metadatas, vectors)
         with writing.reporting(documents, progress) as report:
             return await self.aperform(lambda s: writing.add(s.ready, documents, columns, batch_size, report))
@@ -605,6 +605,10 @@ def _settled(wish: Wish, asked: Mapping[str, Any]) -> Wish:
     dense = wish.dense if asked.get("dense") is None else asked["dense"]
     sparse = words if asked.get("sparse") is None else asked["sparse"]
     return replace(wish, dense=dense, sparse=sparse, language=None, adopt=False, layout=None)
+
+
+def _settings(given: CollectionSettings | None) -> CollectionSettings:
+    return CollectionSettings() if given is None else check_settings(given)
 
 
 def _given(vector: Sequence[float]) -> Sequence[float]:

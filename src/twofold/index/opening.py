@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
+from pydantic import ValidationError
+
 from twofold.config import CollectionSettings
 from twofold.embedded import BadRequest, check_collection_name
 from twofold.encoders.base import DenseEncoder, Sparse, SparseEncoder
@@ -41,6 +43,7 @@ from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, 
 from twofold.filters import Node, needed_indexes
 from twofold.flow import Flow, Turns, Work
 from twofold.index.sampling import Sampler
+from twofold.telling import Told
 
 log = logging.getLogger("twofold")
 
@@ -80,11 +83,11 @@ class PayloadIndexes:
 
     def ensure(self, field_name: str, kind: str, *, wait: bool = False) -> Flow[None]:
         """An index of a kind that the caller vouches for. It only makes searches faster, so a failure is no error."""
-        yield from self.create(CollectionSettings(payload_indexes={field_name: kind}), wait=wait, required=False)
+        yield from self.create(_index_settings(field_name, kind), wait=wait, required=False)
 
     def create(self, settings: CollectionSettings, *, wait: bool = True, required: bool = True) -> Flow[None]:
         """The indexes that settings name and the collection lacks; one that isn't required is warned about instead."""
-        yield from self.make(initial_indexes(settings, self._layout), wait=wait, required=required)
+        yield from self.make(initial_indexes(check_settings(settings), self._layout), wait=wait, required=required)
 
     def make(self, schemas: Mapping[str, Any], *, wait: bool = True, required: bool = True) -> Flow[None]:
         """`create`, from payload keys and how their indexes are made."""
@@ -99,6 +102,20 @@ class PayloadIndexes:
                     del self._kinds[key]
                     raise
                 log.warning("no payload index for %r, so filtering on it is slower: %s", key, error)
+
+
+def _index_settings(field_name: str, kind: str) -> CollectionSettings:
+    try:
+        return CollectionSettings(payload_indexes={field_name: kind})
+    except (ValidationError, TypeError) as error:  # the latter where it is no name at all
+        raise ConfigError(f"a field and a kind of index are texts, got {field_name!r} and {kind!r}") from error
+
+
+def check_settings(settings: Any) -> CollectionSettings:
+    """Settings that somebody gave."""
+    if not isinstance(settings, CollectionSettings):
+        raise ConfigError(f"settings must be CollectionSettings(…), got {type(settings).__name__}")
+    return settings
 
 
 # --- Opening a collection: create it, or check that what is there fits what was asked for ---
@@ -116,6 +133,17 @@ _MAX_LOOKS, _LOOK_AGAIN_SECONDS = 40, 0.05
 _BEFORE = {"delta": 0.0, "pairs": 0.0}
 
 
+def check_name(collection: Any) -> str:
+    """A name that a collection may have."""
+    if not isinstance(collection, str) or not collection:
+        raise ConfigError(f"collection must be a name, got {collection!r}")
+    try:
+        check_collection_name(collection)
+    except BadRequest as error:
+        raise ConfigError(str(error)) from error
+    return collection
+
+
 @dataclass(frozen=True)
 class Wish:
     """What `open` was asked for, before anything is known about the collection."""
@@ -130,12 +158,11 @@ class Wish:
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.collection, str) or not self.collection:
-            raise ConfigError(f"collection must be a name, got {self.collection!r}")
-        try:
-            check_collection_name(self.collection)
-        except BadRequest as error:
-            raise ConfigError(str(error)) from error
+        check_name(self.collection)
+        check_settings(self.settings)
+        for name, value in (("adopt", self.adopt), ("create", self.create)):
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} must be True or False, got {type(value).__name__}")
 
 
 @dataclass(frozen=True)
@@ -162,6 +189,8 @@ class Ready:
     """The engine can add a vector to the collection as it stands."""
     read_only: str | None = None
     """Why documents can't be added, None if they can."""
+    told: Told = field(default_factory=Told)
+    """What the log has been told of its faults."""
     parts_lock: Turns = field(default_factory=Lock)
     """Held while parts and their neighbours change: the same for all indexes on one store and collection."""
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import index
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from twofold.encoders.rerankers import Reranker, as_reranker, resolve_reranker
 from twofold.engine import calls
 from twofold.engine.layout import ScoredPoint, Stored, from_point, native_part_of
 from twofold.engine.requests import VectorQuery
-from twofold.errors import EncoderError, EngineError, EngineUnavailable, InvalidQuery, TwofoldError
+from twofold.errors import ConfigError, EncoderError, EngineError, EngineUnavailable, InvalidQuery, TwofoldError
 from twofold.filters import Native, Node, parse, part_of
 from twofold.flow import Flow, Work
 from twofold.index.opening import Ready
@@ -110,7 +111,7 @@ def check_query(
 
     How rare a word is follows from the part of the collection that the filter names, unless `whole_corpus` is set.
     """
-    text = check_text(query)
+    text, explain = check_text(query), check_flag("explain", explain)
     if vector is not None and not text.strip():
         alpha = 1.0  # there are no words to look for
     k, offset = _whole_number("k", k), _whole_number("offset", offset)
@@ -129,6 +130,8 @@ def check_query(
 
 def with_reranker(config: SearchConfig, rerank: Any) -> SearchConfig:
     """The settings with their reranker at hand: one that can't be had is told now, and not by the first search."""
+    if not isinstance(config, SearchConfig):
+        raise ConfigError(f"config must be SearchConfig(…), got {type(config).__name__}")
     return config.model_copy(update={"rerank": resolve_reranker(config.rerank if rerank is None else rerank)})
 
 
@@ -142,7 +145,8 @@ def check_text(query: object) -> str:
 def check_vector(vector: Any, ready: Ready) -> Vectors:
     """A vector that can be compared with those of the collection, or what is wrong with it."""
     try:
-        array = np.asarray(vector, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, which is told below
+            array = np.asarray(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidQuery(f"a vector is a list of numbers, got {type(vector).__name__}: {error}") from error
     if array.shape != (ready.dim,):
@@ -157,9 +161,20 @@ def check_vector(vector: Any, ready: Ready) -> Vectors:
 
 def _whole_number(name: str, value: Any) -> int:
     """A number of hits; numpy's whole numbers count as such."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= _MAX_HITS:
+    try:
+        number = -1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _MAX_HITS:
         raise InvalidQuery(f"{name} must be a whole number from 0 to {_MAX_HITS:,}, got {value!r}")
-    return index(value)
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """A switch, on or off; None counts as off."""
+    if not isinstance(value, (bool, np.bool_, NoneType)):
+        raise InvalidQuery(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
 
 
 def _named_part(where: Node) -> Node | None:

@@ -41,7 +41,6 @@ EXACT_DEPTH = 30
 """How many candidates of each leg the default fusion looks at, where the depth is greater. It scores each of them by
 meaning and by words, so that more of them gain nothing."""
 _MAX_FALLBACK_WORDS = 64
-_MAX_LOGGED_REASONS = 256
 _MAX_LOGGED_CHARACTERS = 100
 _NOT_FOR_US = (401, 403, 404)
 """A key that is wrong or may not read that, a collection that is gone: other requests fare no better."""
@@ -79,13 +78,12 @@ class _Plan:
 
 
 class Searcher:
-    """The search of one open collection. Remembers what it has already logged."""
+    """The search of one open collection."""
 
     def __init__(self, ready: Ready, cache_size: int) -> None:
         self.encoder = QueryEncoder(ready, cache_size)
         self.typos = TypoReader(ready)
         self.adopt(ready)
-        self._logged: set[str] = set()
 
     def adopt(self, ready: Ready) -> None:
         """The collection's settings have changed."""
@@ -131,7 +129,7 @@ class Searcher:
         if "lexical" in names and (note := (yield from self.ready.sampler.wordless(self.ready))):
             reasons.append(note)
         for reason in reasons:
-            self._log_once(reason)
+            self._log(reason)
         matched = (yield from self._matched_words(text, query, page, mode)) if query.explain else None
         hits = _hits(page, ranker, names, mode, matched, corrections)
         result = SearchResult(hits, mode, "; ".join(reasons) or None, query.text, problems, corrections)
@@ -316,9 +314,8 @@ class Searcher:
             return plain_matches(text, texts)
         return matched
 
-    def _log_once(self, reason: str) -> None:
-        if reason not in self._logged and len(self._logged) < _MAX_LOGGED_REASONS:
-            self._logged.add(reason)
+    def _log(self, reason: str) -> None:
+        if self.ready.told.is_news(reason):
             said = ("search on %r did less than asked: %s", self.ready.collection, reason)
             log.warning(*said, extra={"degraded": reason})
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from twofold.encoders.rerankers import as_reranker
 from twofold.engine import calls
 from twofold.errors import CollectionMismatch, ConfigError, InvalidQuery
 from twofold.filters import HasPoint
@@ -31,6 +32,7 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any, pr
             f"this index is opened with the fusion {config.fusion.name}, which goes before anything tuned: open it "
             "without a fusion to tune it"
         )
+    tried = as_reranker(config.rerank if rerank is None else rerank)
     asked = []
     for start in range(0, len(pairs), _BATCH_SIZE):
         yield Renew()
@@ -44,7 +46,6 @@ def tune(searcher: Searcher, config: Any, pairs: Sequence[Pair], rerank: Any, pr
     found = replace(chosen, unknown=unknown)
     kept = {**describe(found.fusion), "pairs": found.pairs} if found.changed else None
     yield from keep_settings(searcher, tuned=kept)
-    tried = (config.rerank if rerank is None else rerank) or None
     return found if tried is None else replace(found, rerank=(yield from _try_reranker(searcher, config, pairs, tried)))
 
 

@@ -21,6 +21,7 @@ from twofold.documents import (
     DocumentLike,
     Record,
     check,
+    check_column,
     pair_up,
     place_in,
     titled,
@@ -57,7 +58,9 @@ Advance: TypeAlias = Callable[[int], None]
 @contextmanager
 def watching(what: str, progress: ProgressLike) -> Iterator[Callable[[int, int | None], None]]:
     """Gives what takes (done, total): nothing, the function that was asked for, or a bar."""
-    if progress is False:
+    if not isinstance(progress, bool) and progress is not None and not callable(progress):
+        raise ConfigError(f"progress must be True, False or a function of (done, total), got {progress!r}")
+    if not progress:
         yield lambda done, total: None
     elif callable(progress):
         yield progress
@@ -96,6 +99,7 @@ class Columns:
     vectors: Sequence[Sequence[float] | Vectors | None] | Vectors | None = None
 
 
+_MAX_BATCH_SIZE = 1_000_000
 _NewRecord: TypeAlias = tuple[Record, Vectors | None]
 """A record to be stored, and its dense vector if that was given with it."""
 
@@ -106,8 +110,8 @@ def add(
     """Store documents and give their ids. A list is checked whole before anything is written."""
     if ready.read_only:
         raise CollectionMismatch(ready.read_only)
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ConfigError(f"batch_size must be a whole number from 1, got {batch_size!r}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or not 1 <= batch_size <= _MAX_BATCH_SIZE:
+        raise ConfigError(f"batch_size must be a whole number from 1 to {_MAX_BATCH_SIZE:,}, got {batch_size!r}")
     records: Iterator[_NewRecord] = yield Work(lambda: _checked(ready, documents, columns))
     written: list[str] = []
     try:
@@ -134,6 +138,7 @@ def _checked(ready: Ready, documents: Iterable[DocumentLike], columns: Columns) 
     if columns.vectors is None:
         records = ((record, None) for record in check(given))
         return iter(list(records)) if isinstance(given, Sequence) else records
+    check_column(columns.vectors, "vectors")
     checked = list(check(given))
     if len(columns.vectors) != len(checked):
         raise InvalidDocument(
@@ -301,9 +306,10 @@ def encode_sparse(ready: Ready, texts: list[str]) -> Flow[Sequence[Sparse]]:
 
 def embed(ready: Ready, texts: Sequence[str]) -> Flow[list[list[float]]]:
     """The dense vectors of texts, as they are stored."""
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+    every = None if isinstance(texts, (str, type)) or not isinstance(texts, Iterable) else list(texts)
+    if every is None or not all(isinstance(text, str) for text in every):
         raise InvalidQuery("embed takes a list of texts: wrap a single one in [ ], or use embed_query")
-    vectors = yield from encode_dense(replace(ready, no_dense=None), list(texts))
+    vectors = yield from encode_dense(replace(ready, no_dense=None), every)
     return [vector.tolist() for vector in vectors]
 
 

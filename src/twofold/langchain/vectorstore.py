@@ -16,7 +16,8 @@ from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self
 
 from twofold import Document as StoredDocument
-from twofold import Hit, HybridIndex, InvalidDocument, SearchResult
+from twofold import Hit, HybridIndex, InvalidDocument, InvalidQuery, SearchResult
+from twofold.documents import check_column
 from twofold.memory import added_by_search
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ def to_documents(result: SearchResult, *, explain: bool = False, title_key: str 
     return documents
 
 
-def _as_columns(documents: Sequence[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _as_columns(documents: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `add_texts` for documents: ids that are given go before the documents' own."""
+    documents = list(documents) if isinstance(documents, Iterable) and not isinstance(documents, type) else [None]
+    if not all(isinstance(each, Document) for each in documents):
+        raise InvalidDocument("documents must be a list of LangChain's Documents: wrap a single one in [ ]")
     own_ids = [document.id for document in documents]
     return {
         **arguments,
@@ -84,11 +88,16 @@ def _to_stored(
     title_key: str | None,
 ) -> list[StoredDocument]:
     """Texts as documents of an index; one whose id is None gets one derived from what it holds, None is no metadata."""
+    if not isinstance(texts, Iterable) or isinstance(texts, (str, bytes, type)):
+        raise InvalidDocument(f"texts must be a list of texts, got {type(texts).__name__}")
     given = list(texts)
+    columns: list[Sequence[Any]] = []
     for name, column in (("metadatas", metadatas), ("ids", ids)):
-        if column and len(column) != len(given):
-            raise InvalidDocument(f"{len(given)} texts but {len(column)} {name}: give one for each text")
-    rows = zip(given, metadatas or [{}] * len(given), ids or [None] * len(given), strict=True)
+        check_column(column, name)
+        columns.append([None] * len(given) if column is None or len(column) == 0 else column)
+        if len(columns[-1]) != len(given):
+            raise InvalidDocument(f"{len(given)} texts but {len(columns[-1])} {name}: give one for each text")
+    rows = zip(given, *columns, strict=True)
     return [
         StoredDocument(text, identity, own := _own_metadata(metadata or {}), title=own.get(title_key or ""))
         for text, metadata, identity in rows
@@ -97,6 +106,8 @@ def _to_stored(
 
 def _own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata without what a retriever added, so that a document can be found, changed and written back."""
+    if not isinstance(metadata, Mapping):
+        raise InvalidDocument(f"metadata must be a mapping, got {type(metadata).__name__}")
     added = added_by_search(metadata)
     return {name: value for name, value in metadata.items() if name not in added}
 
@@ -239,11 +250,11 @@ class HybridVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents by id, in the order of the ids; those that aren't there are left out."""
-        return [to_document(each, self.title_key) for each in self.index.get(list(ids)) if each is not None]
+        return [to_document(each, self.title_key) for each in self.index.get(_ids(ids)) if each is not None]
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """`get_by_ids` without blocking the event loop."""
-        return [to_document(each, self.title_key) for each in await self.index.aget(list(ids)) if each is not None]
+        return [to_document(each, self.title_key) for each in await self.index.aget(_ids(ids)) if each is not None]
 
     def _documents(self, result: SearchResult) -> list[Document]:
         return to_documents(result, title_key=self.title_key)
@@ -341,5 +352,13 @@ _COMPARATORS = {"contain": "eq", "like": "text"}
 """Those that the filter language has another word for."""
 
 
+def _ids(given: Sequence[str]) -> list[str]:
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, type)):
+        raise InvalidQuery(f"ids must be a list of strings, got {type(given).__name__}")
+    return list(given)
+
+
 def _mmr(fetch_k: int, lambda_mult: float) -> dict[str, Any]:
+    if isinstance(lambda_mult, bool) or not isinstance(lambda_mult, (int, float)):
+        raise InvalidQuery(f"lambda_mult must be a number from 0 to 1, got {lambda_mult!r}")
     return {"candidates": fetch_k, "diversity": 1 - lambda_mult}

@@ -56,6 +56,8 @@ _OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 def check_labels(namespace: Sequence[Any]) -> None:
     """The rules of LangGraph's own methods, for operations that come in a batch too."""
+    if not isinstance(namespace, tuple):
+        raise InvalidNamespaceError(f"a namespace is a tuple of labels, got {type(namespace).__name__}")
     for label in namespace:
         if not isinstance(label, str):
             raise InvalidNamespaceError(f"{label!r} in {namespace!r} is a {type(label).__name__}: labels are strings")
@@ -67,7 +69,7 @@ def check_labels(namespace: Sequence[Any]) -> None:
 
 def check_namespace(namespace: Sequence[Any]) -> None:
     """A namespace that something is stored in."""
-    if not namespace:
+    if isinstance(namespace, tuple) and not namespace:
         raise InvalidNamespaceError("an item needs a namespace: give at least one label")
     check_labels(namespace)
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import NoneType
+from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, Result, SearchItem, SearchOp
 
@@ -46,8 +48,11 @@ class Rules:
 
 def check_ops(ops: Iterable[Op]) -> list[Op]:
     """Every operation is checked before the first is carried out."""
-    checked = list(ops)
+    given: Any = ops
+    checked: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, type) else [given]
     for op in checked:
+        if isinstance(op, (GetOp, PutOp)) and not isinstance(op.key, str):
+            raise InvalidQuery(f"a key is a string, got {type(op.key).__name__}")
         if isinstance(op, PutOp) and op.value is not None:
             items.check_namespace(op.namespace)
             check_minutes("ttl", op.ttl)
@@ -57,6 +62,8 @@ def check_ops(ops: Iterable[Op]) -> list[Op]:
             items.check_labels(op.namespace)
         elif isinstance(op, SearchOp):
             items.check_labels(op.namespace_prefix)
+            if not isinstance(op.query, (str, NoneType)):
+                raise InvalidQuery(f"the query must be a text or None, got {type(op.query).__name__}")
         elif isinstance(op, ListNamespacesOp):
             for pattern in op.match_conditions or ():
                 items.check_labels(pattern.path)
@@ -156,7 +163,11 @@ def _postpone_expiry(read: Iterable[Document | Hit]) -> Flow[None]:
 
 def _list_namespaces(op: ListNamespacesOp, rules: Rules) -> Flow[list[tuple[str, ...]]]:
     """The namespaces that have items, sorted."""
-    for name, value in (("limit", op.limit), ("offset", op.offset), ("max_depth", op.max_depth or 0)):
+    for name, value in (
+        ("limit", op.limit),
+        ("offset", op.offset),
+        ("max_depth", 0 if op.max_depth is None else op.max_depth),
+    ):
         _check_whole(name, value)
     patterns = op.match_conditions or ()
     # What the engine can do of the patterns: a beginning without wildcards.

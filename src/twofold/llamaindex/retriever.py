@@ -73,6 +73,9 @@ class HybridRetriever(BaseRetriever):
         """
         self._search: Callable[..., SearchResult]
         self._asearch: Callable[..., Awaitable[SearchResult]]
+        for wanted, where, verb in (("HybridIndex", index, "asearch"), ("Memory", memory, "arecall")):
+            if where is not None and not hasattr(where, verb):
+                raise ConfigError(f"to retrieve from it takes a {wanted}, got {type(where).__name__}")
         if index is not None and memory is None:
             self._search, self._asearch = index.search, index.asearch
         elif memory is not None and index is None:

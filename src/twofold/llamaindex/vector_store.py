@@ -6,7 +6,7 @@ the store. What takes several steps is a flow over the public methods of the ind
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,10 +125,14 @@ def _all_of(
     node_ids: Sequence[str] | None, filters: MetadataFilters | None, ref_doc_ids: Sequence[str] | None = None
 ) -> dict[str, Any] | None:
     """One filter for everything that must hold; None if there is nothing."""
+    for name, ids in (("node_ids", node_ids), ("doc_ids", ref_doc_ids)):
+        if ids is not None and (not isinstance(ids, Iterable) or isinstance(ids, (str, bytes, type))):
+            raise InvalidQuery(f"{name} must be a list of strings, got {type(ids).__name__}")
+    documents = list(ref_doc_ids or ())
     parts = (
         None if node_ids is None else {"$id": list(node_ids)},
         to_filter(filters),
-        {REF_DOC_FIELD: {"in": list(ref_doc_ids)}} if ref_doc_ids else None,
+        {REF_DOC_FIELD: {"in": documents}} if documents else None,
     )
     given = [part for part in parts if part]
     return {"and": given} if given else None
@@ -384,8 +388,11 @@ def _model(embed_model: Any, dims: int | None) -> Any:
 # --- storing -------------------------------------------------------------------------------------
 
 
-def _add(index: HybridIndex, nodes: Sequence[BaseNode], title_key: str | None) -> Flow[list[str]]:
+def _add(index: HybridIndex, nodes: Any, title_key: str | None) -> Flow[list[str]]:
     """Store nodes and give their ids. All are checked before the first is written; of several with one id the last."""
+    nodes = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, type) else [None]
+    if not all(isinstance(node, BaseNode) for node in nodes):
+        raise InvalidDocument("nodes must be a list of LlamaIndex's nodes: wrap a single one in [ ]")
     ids = [record.id for record in check([_to_document(node, title_key) for node in nodes])]
     yield Call("embed", {"texts": []})  # opens the store of an async client, which then knows how long vectors are
     for node in nodes:
@@ -439,6 +446,8 @@ def _nodes(
 
 def _query(query: VectorStoreQuery, options: Mapping[str, Any], title_key: str | None) -> Flow[VectorStoreQueryResult]:
     """LlamaIndex's query as a search of the index, and the answer in LlamaIndex's form."""
+    if not isinstance(query, VectorStoreQuery):
+        raise InvalidQuery(f"a query is LlamaIndex's VectorStoreQuery, got {type(query).__name__}")
     mode = Mode(query.mode)
     if mode not in _MODES:
         raise InvalidQuery(f"there is no {mode.value!r} search here: use {', '.join(known.value for known in _MODES)}")
@@ -459,6 +468,8 @@ def _query(query: VectorStoreQuery, options: Mapping[str, Any], title_key: str |
         text = "" if vector is not None and mode in _DENSE_MODES else query.query_str or ""
         alpha = query.alpha if mode == Mode.HYBRID else 0.0 if mode in _LEXICAL_MODES else 1.0
         if mode == Mode.HYBRID and query.sparse_top_k is not None:  # how many candidates the lexical leg brings
+            if not all(isinstance(each, int) for each in (k, query.similarity_top_k, query.sparse_top_k)):
+                raise InvalidQuery(f"sparse_top_k and the others are whole numbers, got {query.sparse_top_k!r}")
             arguments["depth"] = max(k, query.similarity_top_k, query.sparse_top_k)
         result = yield Call("search", {"query": text, "vector": vector, "alpha": alpha, **arguments})
     nodes = [to_node(hit, title_key) for hit in result]

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from twofold.config import CollectionSettings
 from twofold.encoders.rerankers import as_reranker
 from twofold.errors import ConfigError
+from twofold.index.opening import check_settings
 from twofold.memory.items import INDEXES, check_trust, field_path
 from twofold.ranking.fusion import Strategy, resolve
 from twofold.ranking.signals import RecencyMode
@@ -112,14 +113,16 @@ def settle(
     kind: str, config: MemoryConfig | None, settings: CollectionSettings | None, rerank: Any = None
 ) -> tuple[MemoryConfig, CollectionSettings]:
     """The settings (from code, else the environment, else the preset), and the layout with the fields' indexes."""
-    if kind not in list(_PRESETS):  # whatever was given, also what can't be looked up
+    if not isinstance(kind, str) or kind not in _PRESETS:
         raise ConfigError(f"kind must be one of {', '.join(_PRESETS)}, got {kind!r}")
+    if config is not None and not isinstance(config, MemoryConfig):
+        raise ConfigError(f"config must be MemoryConfig(…), got {type(config).__name__}")
     own, environment = {} if config is None else _given(config), from_environment(os.environ)
     own = own if rerank is None else {**own, "rerank": rerank}
     settled = MemoryConfig(**{**_PRESETS[kind], **environment, **own})
     if "alpha" in environment and "alpha" not in own:
         settled._alpha_from = "the environment"
-    layout = settings or CollectionSettings()
+    layout = CollectionSettings() if settings is None else check_settings(settings)
     declared = {field_path(name): index for name, index in settled.fields.items()}
     indexes = {**declared, **INDEXES, **layout.payload_indexes}
     # Memories are few and short: what the better model costs is not noticed.

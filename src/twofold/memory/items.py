@@ -91,7 +91,7 @@ def as_tags(
 
 def check_trust(value: str, error: type[TwofoldError] = ConfigError) -> str:
     """A level of trust, or an error (that of a setting, unless it stands elsewhere) that names them all."""
-    if value not in TRUST:
+    if not isinstance(value, str) or value not in TRUST:
         raise error(f"trust must be one of {', '.join(TRUST)} (the least trusted first), got {value!r}")
     return value
 
@@ -478,7 +478,7 @@ _OWN_NAMES = frozenset({*FIELDS, *INDEXES} - {"project"})
 
 def condition(given: Mapping[str, Any] | None) -> Node | None:
     """A filter dict as a condition: {"type": "note"} is a memory's own field, {"project": "x"} the caller's."""
-    return None if given is None or given == {} else _placed(parse(given))
+    return None if given is None or (isinstance(given, Mapping) and not given) else _placed(parse(given))
 
 
 def _placed(node: Node) -> Node:

@@ -34,13 +34,14 @@ from twofold.filters import (
     matches_all,
 )
 from twofold.flow import Flow, Work
-from twofold.index.queries import check_text
+from twofold.index.queries import check_flag, check_text
 from twofold.memory.items import (
     MemoryItem,
     MemoryPage,
     MemoryResult,
     MemoryStats,
     as_moment,
+    as_tags,
     check_id,
     check_ids,
     check_whole_number,
@@ -106,7 +107,9 @@ def around(view: View, identity: str, before: int, after: int) -> Flow[list[Memo
 
 def list_memories(view: View, request: Recall, limit: int, after: str | None, superseded: bool) -> Flow[MemoryPage]:
     """A page of memories that fulfil the conditions of a request, newest first, with every recall counted."""
-    vocabulary = (yield from view.vocabulary()) if request.tags else None
+    superseded = check_flag("superseded", superseded)
+    tagged = as_tags(request.tags, "tags", InvalidQuery)
+    vocabulary = (yield from view.vocabulary()) if tagged else None
     wanted = conditions(request, None, vocabulary.lexicon if vocabulary else None)
     yield from view.store.counter.write_before_reading(view.searcher)
     where = view.reach.where(MEMORIES if superseded else ("memory",), *wanted)
@@ -191,7 +194,7 @@ def stats(view: View, verify: bool) -> Flow[MemoryStats]:
         trust=(yield from values("trust")),
         without_meaning=(yield from lacking(DENSE)),
         without_words=(yield from lacking(SPARSE)),
-        problems=read_rows((yield from view.rows(reach.where(TEXTS))) if verify else ())[1],
+        problems=read_rows((yield from view.rows(reach.where(TEXTS))) if check_flag("verify", verify) else ())[1],
     )
 
 
@@ -248,6 +251,7 @@ def forget(
     view: View, ids: str | Sequence[str] | None, filter: Mapping[str, Any] | None, source: str | None, everything: bool
 ) -> Flow[int]:
     """Delete memories, and say how many there were."""
+    everything = check_flag("everything", everything)
     if sum([ids is not None, filter is not None, source is not None, everything]) != 1:
         raise InvalidQuery("forget takes one of: ids, filter=, source=, or everything=True")
     node: Node | None = None

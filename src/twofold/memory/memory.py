@@ -14,6 +14,7 @@ from twofold.config import CollectionSettings
 from twofold.errors import ConfigError
 from twofold.flow import Closeable, Flow, closed_on_error
 from twofold.index.hybrid import HybridIndex
+from twofold.index.opening import check_name
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
 from twofold.memory import learning, listing, recall, writing
@@ -106,8 +107,15 @@ class Memory(Closeable):
             settle(kind, config, settings, rerank),
         )
         options |= {"rerank": config.rerank}
+        collection = kind if collection is None else collection
         index = HybridIndex.open(
-            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
+            location,
+            kind if collection is None else collection,
+            dense=dense,
+            sparse=sparse,
+            language=language,
+            settings=settings,
+            **options,
         )
         if not index.awaited_only:
             with closed_on_error(index):
@@ -140,8 +148,15 @@ class Memory(Closeable):
             settle(kind, config, settings, rerank),
         )
         options |= {"rerank": config.rerank}
+        collection = kind if collection is None else collection
         index = await HybridIndex.aopen(
-            location, collection or kind, dense=dense, sparse=sparse, language=language, settings=settings, **options
+            location,
+            kind if collection is None else collection,
+            dense=dense,
+            sparse=sparse,
+            language=language,
+            settings=settings,
+            **options,
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
@@ -187,8 +202,10 @@ class Memory(Closeable):
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        store = self._store.knowledge(collection, *settle("knowledge", config, None))
-        return Memory(store, self._reach, self._user, owner=self._owner)
+        settled = settle("knowledge", config, None)
+        return Memory(
+            self._store.knowledge(check_name(collection), *settled), self._reach, self._user, owner=self._owner
+        )
 
     @property
     def index(self) -> HybridIndex:

@@ -18,7 +18,7 @@ from twofold.engine.layout import Stored
 from twofold.errors import EngineError, EngineUnavailable, FilterError, InvalidQuery
 from twofold.filters import All, AnyOf, Between, Node
 from twofold.flow import Flow
-from twofold.index.queries import Query, check_query, check_text
+from twofold.index.queries import Query, check_flag, check_query, check_text
 from twofold.index.searching import log_search
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import (
@@ -81,6 +81,8 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     """Answer a recall, and count it for what it found if the request says so."""
     began, config, reasons = time.perf_counter(), view.config, list[str]()
     check_text(request.query)
+    for name in ("explain", "signals", "touch"):
+        check_flag(name, getattr(request, name))
     vocabulary = yield from _vocabulary(view, reasons)
     if not request.learned:
         vocabulary = replace(vocabulary, learned=None)
@@ -91,6 +93,8 @@ def recall(view: View, request: Recall) -> Flow[MemoryResult]:
     corrected = yield from _corrections(view, request.query, shelf, reasons)
     signals = build_signals(config, request, vocabulary, corrected, reasons)
     gate = config.min_score == "auto" and not config.type_alpha
+    for reason in filter(view.ready.told.is_news, reasons):
+        log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
     surplus = _surplus(request.query, signals, vocabulary.lexicon.stem)
     every_word = _every_word(request.query, corrected, vocabulary.lexicon.stem)
     screen, watched = Screen(), log.isEnabledFor(logging.INFO)
@@ -139,13 +143,8 @@ def _vocabulary(view: View, reasons: list[str]) -> Flow[Vocabulary]:
     except EngineUnavailable:
         raise
     except EngineError as error:
-        _degraded(f"the tags and words there are could not be read: {error}", reasons)
+        reasons.append(f"the tags and words there are could not be read: {error}")
         return Vocabulary(Lexicon(stemmer(view.ready)), memories=0, rows=-view.shared.added, fields=())
-
-
-def _degraded(reason: str, reasons: list[str]) -> None:
-    reasons.append(reason)
-    log.warning("recall did less than asked: %s", reason, extra={"degraded": reason})
 
 
 # --- The conditions of a request, as filters ---
@@ -153,10 +152,11 @@ def _degraded(reason: str, reasons: list[str]) -> None:
 
 def conditions(request: Recall, min_trust: str | None, lexicon: Lexicon | None) -> list[Node | None]:
     """What was asked for besides the query, as filters. Tags match in any spelling that the memories have."""
-    if request.match not in ("any", "all"):
+    if not isinstance(request.match, str) or request.match not in ("any", "all"):
         raise InvalidQuery(f"match must be 'any' or 'all', got {request.match!r}")
     types = () if request.types is None else as_tags(request.types, "types", InvalidQuery)
-    trust = request.min_trust or min_trust
+    asked = request.min_trust
+    trust = min_trust if asked is None or (isinstance(asked, str) and not asked) else asked
     return [
         AnyOf("type", types) if types else None,
         None if request.tags is None else _tag_filter(request.tags, request.match, lexicon),
@@ -257,12 +257,8 @@ def _corrections(view: View, query: str, shelf: Node, reasons: list[str]) -> Flo
     """What words that no memory has may mean."""
     if not view.config.typos:
         return {}
-    said: list[str] = []
     text, _ = clean_query(query, view.store.search.max_query_chars)
-    corrected = yield from view.searcher.typos.corrections(text, shelf, said, _words_of)
-    for reason in said:
-        _degraded(reason, reasons)
-    return corrected
+    return (yield from view.searcher.typos.corrections(text, shelf, reasons, _words_of))
 
 
 def _words_of(stored: Stored) -> str:
@@ -298,7 +294,7 @@ def build_signals(
         if request.tags is None and config.tag_weight:
             named = _named(request.query, corrected, vocabulary)
     except Exception as error:  # as above
-        _degraded(f"{_NOT_COMPARED}: {type(error).__name__}: {error}", reasons)
+        reasons.append(f"{_NOT_COMPARED}: {type(error).__name__}: {error}")
     tag_weight, learned = config.tag_weight, vocabulary.learned
     if learned is not None:
         age = age if "recency_share" in config.model_fields_set else replace(age, share=learned.recency_share)

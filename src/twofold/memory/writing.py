@@ -131,7 +131,7 @@ class Turn:
 
 def as_turns(given: Any) -> list[Turn]:
     """Turns from whatever stands for them. Messages without text, such as calls of tools, are left out."""
-    if isinstance(given, (str, bytes, Mapping, Turn)):
+    if isinstance(given, (str, bytes, Mapping, Turn, type)) or not isinstance(given, Iterable):
         raise InvalidDocument("remember_turns takes a list of turns: wrap a single one in [ ]")
     turns = (_as_turn(each, position) for position, each in enumerate(given))
     return [turn for turn in turns if turn is not None]
@@ -358,7 +358,7 @@ def remember_many(
     view: View, memories: Iterable[str | Mapping[str, Any]], progress: ProgressLike
 ) -> Flow[list[Remembered]]:
     """Store many memories, a batch at a time. A list is checked whole before anything is written."""
-    if isinstance(memories, (str, bytes, Mapping)):
+    if isinstance(memories, (str, bytes, Mapping, type)) or not isinstance(memories, Iterable):
         raise InvalidDocument("remember_many takes a list (or any iterable) of memories: wrap a single one in [ ]")
     each = (_checked_of_many(memory, position) for position, memory in enumerate(memories))
     given = iter(list(each) if isinstance(memories, Sequence) else each)
@@ -472,7 +472,8 @@ def _turn_item(view: View, turn: Turn, fields: Mapping[str, Any]) -> MemoryItem:
 
 def update(view: View, identity: str, text: str | None, changes: Mapping[str, Any]) -> Flow[MemoryItem]:
     """Change a memory: what is given is replaced, the rest stays, and it is encoded anew."""
-    cleared: dict[str, Any] = {name: None for name in _CLEARABLE if changes.get(name) == ""}
+    empty = [name for name in _CLEARABLE if isinstance(changes.get(name), str) and not changes[name]]
+    cleared: dict[str, Any] = dict.fromkeys(empty)
     said = {} if text is None else {"text": text}
     fields = {**checked({**said, **changes, **cleared}), **cleared}
     old = yield from view.memory(identity)

@@ -54,6 +54,8 @@ def as_pairs(given: Iterable[PairLike]) -> list[Pair]:
 
     A query that came twice would be learned from and tried on at once, and would count as two.
     """
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, type)):
+        raise InvalidQuery(f"pairs must be a list such as [('how do I log in', 'doc-17')], got {type(given).__name__}")
     found: dict[str, Pair] = {}
     for place, each in enumerate(given):
         pair = _pair(each, place)
