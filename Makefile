@@ -55,11 +55,14 @@ crash: $(VENV)/.dev ## the long runs: kill -9, full disks, damage, threads, proc
 	  tests/foreign/test_kill.py tests/kit/test_differential.py tests/memory/test_isolation.py \
 	  tests/mcp/test_isolation.py tests/transfer $(ARGS)
 
-# One server, or a node of a cluster. QDRANT_API_KEY where it wants one; QDRANT_GRPC_PORT where gRPC is not on 6334.
+# One server, or a node of a cluster. QDRANT_API_KEY where it wants one; QDRANT_GRPC_PORT where gRPC is not on 6334. On a
+# cluster a node is killed at the end and comes back, if there is a command for each: see tests/kit/test_node_lost.py.
 server: $(VENV)/.dev ## all that runs on a real server, by REST and gRPC: make server QDRANT_URL=http://localhost:6333
 	@test -n "$(QDRANT_URL)" || { echo "Needs a Qdrant server of 1.16 or newer, or a node of a cluster. Start one with"; \
-	  echo "docker compose up, then: make server QDRANT_URL=http://localhost:6333 [QDRANT_GRPC_PORT=6334] [QDRANT_API_KEY=…]"; exit 1; }
-	@QDRANT_URL=$(QDRANT_URL) $(PY) -m pytest -n $(JOBS) -m server $(ARGS)
+	  echo "docker compose up, then: make server QDRANT_URL=http://localhost:6333 [QDRANT_GRPC_PORT=6334] [QDRANT_API_KEY=…]"; \
+	  echo "To lose a node of a cluster too: QDRANT_OTHER_URLS=http://…,http://… and the commands QDRANT_KILL=… QDRANT_START=…"; exit 1; }
+	@QDRANT_URL=$(QDRANT_URL) QDRANT_KILL= $(PY) -m pytest -n $(JOBS) -m server $(ARGS)
+	@test -z "$$QDRANT_KILL" || $(PY) -m pytest -rP tests/kit/test_node_lost.py
 
 conformance: mcp official ## MCP: both of the following
 

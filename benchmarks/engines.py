@@ -82,15 +82,20 @@ class _KnownSparse:
         return [() for _ in texts]
 
 
+def known_encoders(data: Data) -> dict[str, Any]:
+    """For an index of these texts, with nothing to encode."""
+    known = _KnownDense(data)
+    dense = base.DenseEncoder("benchmark", known.embed_documents, known.embed_query, dim=DIM)
+    return {"dense": dense, "sparse": _KnownSparse(data)}
+
+
 class Twofold(Engine):
     name = "twofold"
 
     def open(self) -> None:
-        known = _KnownDense(self.data)
-        dense = base.DenseEncoder("benchmark", known.embed_documents, known.embed_query, dim=DIM)
         # By hand: the search graph is to be built between the measurements, not beside them.
         settings: dict[str, Any] = {"cache_size": 0, "optimize": "manual"}
-        self.index = HybridIndex.open(self.folder, dense=dense, sparse=_KnownSparse(self.data), **settings)
+        self.index = HybridIndex.open(self.folder, **known_encoders(self.data), **settings)
 
     def add(self, numbers: range) -> None:
         payloads = (self.data.payload(n) for n in numbers)

@@ -23,14 +23,14 @@ from twofold.encoders.base import DenseEncoder
 
 _TAGS = 200
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_CONFIG = MemoryConfig(
+CONFIG = MemoryConfig(
     fields={"type": "keyword", "year": "integer"},
     type_weights={"decision": 1.1},
     near_duplicate=None,
 )
 
 
-def _prepared(data: Data) -> DenseEncoder:
+def prepared(data: Data) -> DenseEncoder:
     """The bundled model, but with every vector ready: what is measured is recall, not a model."""
 
     def documents(texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -50,10 +50,10 @@ def measure(memories: int = 10_000, queries: int = 400) -> dict[str, dict[str, f
     data = Data(memories, queries)
     with (
         tempfile.TemporaryDirectory(prefix="twofold-bench-") as folder,
-        Memory.open(folder, user="ada", dense=_prepared(data), config=_CONFIG) as memory,
+        Memory.open(folder, user="ada", dense=prepared(data), config=CONFIG) as memory,
     ):
-        _fill(memory, memories)
-        asked = _queries(memories, queries)
+        fill(memory, memories)
+        asked = questions(memories, queries)
         ways = _ways(memory)
         took: dict[str, list[float]] = {name: [] for name in ways}
         for query in [*asked[:20], *asked]:  # the first ones warm up
@@ -75,7 +75,7 @@ def _ways(memory: Memory) -> dict[str, Callable[[str], Any]]:
     }
 
 
-def _fill(memory: Memory, count: int) -> None:
+def fill(memory: Memory, count: int) -> None:
     rng = random.Random(5)
     now = datetime.now(timezone.utc)
     memory.remember_many(
@@ -93,7 +93,7 @@ def _fill(memory: Memory, count: int) -> None:
     )
 
 
-def _queries(memories: int, count: int) -> list[str]:
+def questions(memories: int, count: int) -> list[str]:
     """Six words, a tag and a year; every third has a word that nobody has."""
     rng = random.Random(6)
     return [

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 
 from tests.faces import Face, Pauses
@@ -284,6 +285,17 @@ def test_pauses_grow_and_end() -> None:
     with pytest.raises(EngineUnavailable):
         attempts.pause_after(OSError("refused"))
     assert attempts.remaining() == 100.0
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED"])
+def test_what_passes_over_http_passes_over_grpc(code: str) -> None:
+    class Refused(grpc.RpcError):  # type: ignore[misc]
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode[code]
+
+    attempts = Attempts("upsert", "somewhere", time.monotonic() + 100)
+    assert attempts.pause_after(Refused()) > 0
+    assert attempts.unanswered == (code == "UNAVAILABLE")
 
 
 def test_what_will_not_pass_is_raised_as_it_is() -> None:

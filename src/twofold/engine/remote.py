@@ -37,7 +37,7 @@ from twofold.flow import Call, Caller
 from twofold.text import without_secrets
 
 _PASSING_STATUS = {408, 429, 500, 502, 503, 504}
-_PASSING_GRPC = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL"}
+_PASSING_GRPC = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL", "DEADLINE_EXCEEDED"}
 # What says that the server is away, not that it can't answer this.
 _AWAY = {502, 503, 504}
 _BROKEN = (ResponseHandlingException, OSError, json.JSONDecodeError)
