@@ -499,10 +499,9 @@ class _Patient:
         encoder = yield from self._encoder(schema)
         if encoder is None or (yield Work(lambda: dimension_of(encoder))) != schema.dense_dim:
             return
-        texts = dict(sample)
         points = yield from calls.retrieve(self.name, [identity for identity, _ in sample], only=(), vectors=(DENSE,))
         stored = {str(point.id): vectors[DENSE] for point in points if DENSE in (vectors := point.vector or {})}
-        pairs = [(texts[identity], vector) for identity, vector in stored.items()]
+        pairs = [(text, stored[str(identity)]) for identity, text in sample if str(identity) in stored]
         try:
             made = yield Work(lambda: encoder.embed_documents([text for text, _ in pairs]))
             made = check_dense(made, len(pairs), schema.dense_dim, encoder.name)
@@ -573,7 +572,7 @@ class _Rows:
             elif stored.text.strip() and not payload.get(GIVEN_KEY) and _OF_NODES not in stored.metadata:
                 speaker = stored.metadata.get("speaker")
                 text = f"{speaker}: {stored.text}" if isinstance(speaker, str) else titled(stored.title, stored.text)
-                self._draw((str(row.id), text))
+                self._draw((row.id if isinstance(row.id, int) else str(row.id), text))  # others number their rows
 
     def _draw(self, row: tuple[Any, str]) -> None:
         """Every row has the same chance, however many there are."""
