@@ -47,7 +47,8 @@ SLOW = (
     "cli/test_demo.py", "cli/test_evaluate.py", "cli/test_process.py",
     "embedded/test_concurrency.py", "embedded/test_crash.py", "embedded/test_differential.py",
     "embedded/test_frameworks.py", "embedded/test_lock.py", "embedded/test_optimize.py",
-    "filters/test_oracle.py", "index/test_native_and_client_fusion.py", "memory/test_isolation.py",
+    "filters/test_oracle.py", "index/test_doctor.py", "index/test_native_and_client_fusion.py",
+    "memory/test_isolation.py",
     "test_benchmarks.py", "test_one_ranking.py",
 )  # fmt: skip
 # The engine and style that `make quick` keeps of a test that runs on all of them, by the names that the fixtures use.

@@ -436,6 +436,19 @@ def test_who_adopts_vectors_of_another_length_is_told_to_name_their_model(tmp_pa
     assert finding.mend == f"twofold adopt -l {tmp_path} -c notes --model THE_MODEL_THAT_MADE_THEM"
 
 
+def test_rows_that_somebody_numbered_are_compared_and_repaired(place: Place) -> None:
+    place.make("notes")
+    with place.client() as client:
+        model = HybridIndex.open(":memory:")
+        vector: Any = {"dense": model.embed(["The line went dead."])[0]}
+        client.upsert("notes", [models.PointStruct(id=7, vector=vector, payload={"text": "The line went dead."})])
+    found = diagnose(place.location)
+    assert [(each.code, each.rows) for each in found.findings] == [("rows-without-words", 1)]
+    assert found.collections["notes"]["compared"] == len(DOCUMENTS) + 1
+    place.carry_out(found.findings[0].mend)
+    assert found_at(place) == {}
+
+
 def test_memories_are_mended_as_memories(tmp_path: Path) -> None:
     for user in ("ada", "bob"):
         with Memory.open(tmp_path, user=user) as memory:

@@ -493,9 +493,8 @@ class _Patient:
         encoder = yield from self._encoder(schema)
         if encoder is None or (yield Work(lambda: dimension_of(encoder))) != schema.dense_dim:
             return
-        texts = dict(sample)
         stored = yield from calls.dense_vectors(self.name, [identity for identity, _ in sample], schema.layout)
-        pairs = [(texts[identity], vector) for identity, vector in stored.items()]
+        pairs = [(text, stored[identity]) for identity, text in sample if identity in stored]
         try:
             made = yield Work(lambda: encoder.embed_documents([text for text, _ in pairs]))
             made = check_dense(made, len(pairs), schema.dense_dim, encoder.name)

@@ -146,7 +146,7 @@ def without_words(ready: Ready) -> Flow[str | None]:
     number = (yield from _encoded(lambda: sum(bool(ready.sparse.embed_query(text).indices) for text in texts))) or 0
     if number and more is not None:
         number = yield from calls.count(ready.collection, lacking)
-    mend = "add them again, or call memory.backfill() where they are memories"
+    mend = "index.repair() adds them, or memory.backfill() where they are memories"
     return f"{number:,} rows have no words, so only meaning finds them: {mend}" if number else None
 
 
