@@ -63,7 +63,7 @@ def make_store(home: Path, optimized: bool) -> Path:
     client.update_collection("notes", optimizers_config=with_graph)
     client.create_payload_index("notes", "text", models.PayloadSchemaType.TEXT)
     client.create_collection("other", {"dense": models.VectorParams(size=4, distance=models.Distance.COSINE)})
-    client.upsert("other", [models.PointStruct(id=n, vector={"dense": [n, 1, 0, 0]}) for n in range(60)])
+    client.upsert("other", [models.PointStruct(id=n, vector={"dense": [float(n), 1.0, 0.0, 0.0]}) for n in range(60)])
     if optimized:
         client.optimize("notes")
         client.upsert("notes", sample_points(5))

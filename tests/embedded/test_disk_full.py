@@ -80,7 +80,7 @@ def mount(kind: str, home: Path) -> Path:
     place, image = home / "disk", home / "image"
     place.mkdir()
     if kind == "tmpfs":
-        commands = [["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", place]]
+        commands: list[list[str | Path]] = [["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", place]]
     else:
         image.touch()
         os.truncate(image, SIZE_MB << 20)

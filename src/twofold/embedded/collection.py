@@ -36,6 +36,7 @@ _SPARE_LOG_WAIT_SECONDS = 0.5
 # Guesses at what is about to be written, apart from the points themselves.
 _BYTES_OF_A_CHANGE = 1_024
 _BYTES_IN_AN_INDEX = 512
+_BYTES_OF_A_NUMBER = 6
 _SAMPLED_VECTORS = 4
 # Marks of a directory that may be removed at the next open. One with neither mark nor settings is left alone.
 DELETED_FILE, UNFINISHED_FILE = "deleted", "unfinished"
@@ -484,7 +485,17 @@ def _size_of(piece: list[Any]) -> Size:
     payloads = sum(len(str(point.payload)) for point in piece)
     # Those of one collection are of a size, and reading them all would take a third of the time that writing does.
     sampled = piece[:: max(1, len(piece) // _SAMPLED_VECTORS)]
-    return Size(len(piece), payloads, len(piece) * max(len(str(point.vector)) for point in sampled) // 2)
+    return Size(len(piece), payloads, len(piece) * max(_bytes_of(point.vector) for point in sampled))
+
+
+def _bytes_of(vector: Any) -> int:
+    """In the log, where vectors take the most."""
+    if isinstance(vector, dict):
+        return sum(map(_bytes_of, vector.values()))
+    if isinstance(vector, list):
+        nested = bool(vector) and isinstance(vector[0], list)
+        return sum(map(_bytes_of, vector)) if nested else _BYTES_OF_A_NUMBER * len(vector)
+    return 2 * _BYTES_OF_A_NUMBER * len(vector.indices)
 
 
 def mark_deleted(directory: Path) -> None:

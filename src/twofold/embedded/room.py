@@ -48,15 +48,15 @@ class Room:
 
     def __init__(self, shard: Path) -> None:
         self._shard = shard
-        self._left = 0
+        self._left = self._left_in_an_index = 0
 
     def reserve(self, size: Size, unflushed: int = 0) -> None:
         """Make sure that so much can be written, after so many points that aren't flushed yet."""
         needed = size.payloads + size.vectors + _BYTES_A_POINT * size.points
         check_free(self._shard, 2 * needed)
-        if needed > self._left:
-            ahead = needed + _LEAST_AHEAD
-            in_an_index = ahead - size.vectors
+        if needed > self._left or needed - size.vectors > self._left_in_an_index:
+            ahead = 2 * needed + _LEAST_AHEAD  # not to look at every file each time
+            in_an_index = ahead - 2 * size.vectors
             pointers = _LEAST_AHEAD + _BYTES_OF_POINTERS * (size.points + unflushed)
             with disk_errors(self._shard):
                 for path in mapped(self._shard):
@@ -64,9 +64,10 @@ class Room:
                         _allocate(path, pointers)
                     else:
                         _allocate(path, in_an_index if _INDEXES in path.parts else ahead)
-            self._left = in_an_index
+            self._left, self._left_in_an_index = ahead, in_an_index
             check_free(self._shard, needed)
         self._left -= needed
+        self._left_in_an_index -= needed - size.vectors
 
     def renew(self) -> None:
         """Files were added or replaced: look at all of them before the next write."""
