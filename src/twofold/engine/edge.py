@@ -9,6 +9,7 @@ come from models, which may be anybody's: they are checked as everywhere.
 from __future__ import annotations
 
 import errno
+import json
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from threading import Lock
 from typing import Any
 
 import qdrant_edge as edge
-from qdrant_client.http.exceptions import ResponseHandlingException
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from twofold.embedded import BadRequest, EmbeddedError, Folder, Options, Settings, Store
 from twofold.embedded.collection import match_value
@@ -116,6 +117,10 @@ class EdgeConnection(Connection):
                 if isinstance(error.source, TwofoldError):  # there is no holder, and none can be had
                     raise error.source from None
                 raise
+            except UnexpectedResponse as error:
+                what = f"was refused with {error.status_code} {error.reason_phrase}. {_said(error)}"
+                place: Any = {"operation": call.verb, "location": self.location, "status": error.status_code}
+                raise EngineError(f"{call.verb} on {self.location} {what}", **place) from None
 
     def close(self) -> None:
         super().close()
@@ -138,6 +143,14 @@ def _prepare_folder(path: Path, create: bool) -> Path:
     except OSError as error:
         raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
     return path
+
+
+def _said(error: UnexpectedResponse) -> str:
+    """The words of the holder, in which it says a refusal to itself."""
+    try:
+        return str(json.loads(error.content)["status"]["error"])
+    except (ValueError, KeyError, TypeError):
+        return error.content.decode("utf-8", "replace")
 
 
 def _error(verb: str, location: str, error: Exception) -> EngineError:

@@ -168,9 +168,10 @@ class HybridIndex(Upkeep):
         """What all indexes on one client have in common."""
         return self._connection.store
 
-    def new_lock(self, name: str) -> Turns:
-        """A lock for all who work on this collection, in other processes too where it is in a folder."""
-        return self._connection.new_lock(f"{name} of {self.collection}")
+    @property
+    def new_lock(self) -> Callable[[str], Turns]:
+        """Makes a lock by its name, for all who work on this collection: in a folder, in other processes too."""
+        return lambda name: self._connection.new_lock(f"{name} of {self.collection}")
 
     @property
     def closed(self) -> bool:
