@@ -138,6 +138,18 @@ def test_another_model_takes_the_place_of_the_old(client: QdrantClient) -> None:
     assert HybridIndex.open(client, COLLECTION, dense=HashEmbedding(name="third")).count() == 9
 
 
+def test_who_has_the_folder_open_too_does_not_write_to_the_old_one(tmp_path: Path) -> None:
+    with (
+        HybridIndex.open(tmp_path / "index", dense=HashEmbedding()) as index,
+        HybridIndex.open(tmp_path / "index", dense=HashEmbedding()) as other,
+    ):
+        index.add(["Rathole tunnels"])
+        index.reembed(HashEmbedding(name="another"))
+        with pytest.raises(CollectionMismatch, match="was replaced"):
+            other.add(["too late"])
+        assert other.search("rathole")[0].text == "Rathole tunnels"
+
+
 def test_other_settings_of_bm25_keep_the_vectors(client: QdrantClient) -> None:
     class Counting(HashEmbedding):
         embedded = 0
