@@ -12,7 +12,7 @@ from qdrant_client import QdrantClient, models
 from tests.faces import _endpoint
 from tests.foreign.shelf import NAMES, Model, put, rows_of, snapshot
 from tests.foreign.write import COLLECTION, NOTES
-from twofold import CollectionMismatch, HybridIndex, Layout, embedded_client
+from twofold import CollectionMismatch, ConfigError, HybridIndex, Layout, embedded_client
 
 WRITERS = {"langchain": "LangChain", "llamaindex": "LlamaIndex", "haystack": "Haystack", "mem0": "mem0"}
 
@@ -149,6 +149,11 @@ def test_nobody_adds_to_it_before_somebody_vouched(client: QdrantClient, name: s
     else:
         with pytest.raises(CollectionMismatch, match=f"so that {WRITERS[name.split('-')[0]]} could read it"):
             index.add(["more"])
+
+
+def test_a_layout_is_for_what_is_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="layout= is for a collection that is there"):
+        HybridIndex.open(tmp_path / "store", dense=Model(), layout=Layout("plot"))
 
 
 def test_a_folder_that_has_others_says_which(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 
 from tests.foreign.shelf import NAMES, Model, put, rows_of, snapshot
 from tests.foreign.test_reading import client as client  # a fixture
 from tests.foreign.test_reading import opened
 from tests.foreign.write import COLLECTION, NOTES, PACKAGES
+from tests.kit.rest import RestServer
 from twofold import BM25, CollectionMismatch, ConfigError, Document, HybridIndex, embedded_client
 from twofold.testing import HashEmbedding
 
@@ -137,6 +138,18 @@ def test_another_model_takes_the_place_of_the_old(client: QdrantClient) -> None:
     assert HybridIndex.open(client, COLLECTION, dense=HashEmbedding(name="third")).count() == 9
 
 
+def test_who_has_the_folder_open_too_does_not_write_to_the_old_one(tmp_path: Path) -> None:
+    with (
+        HybridIndex.open(tmp_path / "index", dense=HashEmbedding()) as index,
+        HybridIndex.open(tmp_path / "index", dense=HashEmbedding()) as other,
+    ):
+        index.add(["Rathole tunnels"])
+        index.reembed(HashEmbedding(name="another"))
+        with pytest.raises(CollectionMismatch, match="was replaced"):
+            other.add(["too late"])
+        assert other.search("rathole")[0].text == "Rathole tunnels"
+
+
 def test_other_settings_of_bm25_keep_the_vectors(client: QdrantClient) -> None:
     class Counting(HashEmbedding):
         embedded = 0
@@ -231,6 +244,33 @@ async def test_awaited() -> None:
         assert (await index.asearch("oat milk")).mode == "hybrid"
         assert await index.adrop_unfinished() is None
         assert await index.adrop_replaced() == COLLECTION
+
+
+def test_a_server_that_cannot_add_a_vector_gets_a_new_collection() -> None:
+    with RestServer(lambda: embedded_client(":memory:"), version="1.17.0") as server:
+        client = QdrantClient(url=server.url, check_compatibility=False)
+        put(client, "langchain")
+        with HybridIndex.open(server.url, COLLECTION, dense=Model()) as index:
+            with pytest.raises(ConfigError, match="leave in_place out"):
+                index.adopt(in_place=True)
+            assert index.adopt().collection == "notes~2"
+            assert index.search("oat milk").mode == "hybrid"
+        assert not any("/vectors/" in path for _, path in server.requests)
+        client.close()
+
+
+def test_an_alias_is_switched(client: QdrantClient) -> None:
+    own(client)
+    switch = models.CreateAliasOperation(
+        create_alias=models.CreateAlias(collection_name=COLLECTION, alias_name="notes~of~today")
+    )
+    client.update_collection_aliases([switch])
+    other = HashEmbedding(32, name="other")
+    with HybridIndex.open(client, "notes~of~today", dense=HashEmbedding()) as index:
+        assert index.reembed(other).collection == "notes~2"
+    aliases = {each.alias_name: each.collection_name for each in client.get_aliases().aliases}
+    assert aliases["notes~of~today"] == "notes~2"
+    assert HybridIndex.open(client, "notes~of~today", dense=other).count() == 8
 
 
 # --- killed ---

@@ -78,9 +78,9 @@ def _langchain(client: QdrantClient, *, hybrid: bool, make: bool) -> Any:
     more: dict[str, Any] = {"sparse_vector_name": "langchain-sparse", "sparse_embedding": Sparse()} if hybrid else {}
     more["retrieval_mode"] = RetrievalMode.HYBRID if hybrid else RetrievalMode.DENSE
     if make and not client.collection_exists(COLLECTION):
-        sparse = {"sparse_vectors_config": {"langchain-sparse": models.SparseVectorParams()}} if hybrid else {}
+        sparse = {"langchain-sparse": models.SparseVectorParams()} if hybrid else None
         params = models.VectorParams(size=DIM, distance=models.Distance.COSINE)
-        client.create_collection(COLLECTION, params, **sparse)
+        client.create_collection(COLLECTION, params, sparse)
     return QdrantVectorStore(client, COLLECTION, embedding=Dense(), **more)
 
 

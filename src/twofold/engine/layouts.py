@@ -106,7 +106,7 @@ def restored(record: Mapping[str, Any]) -> Layout:
 
 def noted(layout: Layout) -> dict[str, Any]:
     """What to add to a collection's record, so that its layout need not be recognised again."""
-    return {} if layout is OWN else {"layout": {**asdict(layout), "hidden": list(layout.hidden)}}
+    return {} if layout == OWN else {"layout": {**asdict(layout), "hidden": list(layout.hidden)}}
 
 
 def words_of_ours(schema: Schema) -> str:

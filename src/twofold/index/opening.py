@@ -276,6 +276,8 @@ def _make(wish: Wish, engine: Capabilities) -> Flow[None]:
             "without create=False",
             others=others,
         )
+    if wish.layout is not None:
+        raise ConfigError(f"layout= is for a collection that is there, and {wish.collection!r} is not: leave it out")
     if others:
         log.info("a new collection %r, beside %s", wish.collection, named)
     yield from _create(wish, engine)
@@ -285,7 +287,7 @@ def _found(name: str) -> Flow[tuple[str, Schema]]:
     """The collection of that name, or the one that was written to take its place."""
     schema = yield from calls.describe(name)
     moved = schema.metadata.get(MOVED_KEY)
-    if moved:
+    if moved and (yield from calls.exists(moved)):
         return (yield from _found(moved))
     return name, schema
 
@@ -337,15 +339,13 @@ def keep_record(ready: Ready, record: Mapping[str, Any]) -> Flow[None]:
 
 
 def check_unchanged(ready: Ready) -> Flow[None]:
-    """Before something is written: where others work too, the collection may have been deleted and made anew."""
-    if not ready.engine.shared:
-        return
+    """Before something is written: the collection may have been deleted and made anew, or replaced, meanwhile."""
     now = yield from calls.describe(ready.collection)
     # One that was adopted got its record after it was looked at.
     if ready.schema.record is not None and now.identity != ready.schema.identity:
         raise CollectionMismatch(
-            f"collection {ready.collection!r} was deleted and made anew since this index was opened, and nothing was "
-            "written to it: open the index again",
+            f"collection {ready.collection!r} was replaced, or deleted and made anew since this index was opened, and "
+            "nothing was written to it: open the index again",
             expected=ready.schema.record,
             found=now.record,
         )

@@ -79,8 +79,8 @@ def adopt(ready: Ready, *, in_place: bool | None, dry_run: bool, advance: Advanc
         documents = yield from calls.count(ready.collection, None)
         return Rewritten(ready.collection, None, documents, total, dry_run=True)
     # The record first: whoever is killed from here on finds in it which vector was begun.
-    record = {**record_of(ready.dense, ready.dim, ready.sparse), **(ready.schema.record or {}), **noted(layout)}
-    yield from keep_record(ready, record)
+    before = {name: value for name, value in (ready.schema.record or {}).items() if name != "layout"}
+    yield from keep_record(ready, {**record_of(ready.dense, ready.dim, ready.sparse), **before, **noted(layout)})
     if not there:
         yield from _add_words(ready, str(layout.sparse))
     encoded, problems = yield from _fill(ready, layout, total, advance)
