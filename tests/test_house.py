@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "twofold"
 MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
 
-MAX_FILES = 115
-MAX_LINES = 26_500
+MAX_FILES = 122
+MAX_LINES = 28_500
 MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 60
 MAX_INNER_IMPORTS = 15
