@@ -17,6 +17,7 @@ from twofold.testing import HashEmbedding
 MODEL = HashEmbedding()
 # The methods that take something, each with arguments that are right.
 INDEX: dict[str, dict[str, Any]] = {
+    "adopt": {},
     "add": {"documents": ["a new text"]},
     "beside": {"collection": "other"},
     "count": {},
@@ -28,6 +29,7 @@ INDEX: dict[str, dict[str, Any]] = {
     "fetch": {},
     "get": {"ids": "t"},
     "optimize": {},
+    "repair": {},
     "search": {"query": "tunnels"},
     "search_by_vector": {"vector": MODEL.embed_query("tunnels")},
     "search_diverse": {"query": "tunnels"},
@@ -42,6 +44,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "for_user": {"user": "ada"},
     "forget": {"ids": ["memory"]},
     "get": {"id": "memory"},
+    "in_project": {"project": "apollo"},
     "knowledge": {"collection": "manual"},
     "list": {},
     "log": {"text": "a line"},
@@ -53,6 +56,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "similar": {"id": "memory"},
     "stats": {},
     "update": {"id": "memory", "text": "changed"},
+    "with_general": {},
 }
 
 
@@ -65,7 +69,9 @@ def index() -> Iterator[HybridIndex]:
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    with Memory.open(":memory:", user="ada", dense=MODEL, config=MemoryConfig(touch=False)) as memory:
+    with Memory.open(
+        ":memory:", user="ada", projects="apollo", dense=MODEL, config=MemoryConfig(touch=False)
+    ) as memory:
         yield memory
 
 

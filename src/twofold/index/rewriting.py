@@ -62,6 +62,9 @@ class Rewritten:
 
 def adopt(ready: Ready, *, in_place: bool | None, dry_run: bool, advance: Advance) -> Flow[Rewritten]:
     """Give every row the words of its text, and vouch for the model."""
+    for name, value in (("in_place", in_place), ("dry_run", dry_run)):
+        if not isinstance(value, bool) and not (name == "in_place" and value is None):
+            raise ConfigError(f"{name} must be True or False, got {type(value).__name__}")
     yield from _refuse_memories(ready)
     if in_place and not ready.adds_vectors:
         raise ConfigError(

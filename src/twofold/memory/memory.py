@@ -6,7 +6,6 @@ The flows stand in `writing`, `recall`, `listing` and `learning`; arguments are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -14,14 +13,13 @@ from twofold.config import CollectionSettings
 from twofold.errors import ConfigError
 from twofold.flow import Closeable, Flow, closed_on_error
 from twofold.index.hybrid import HybridIndex
-from twofold.index.opening import check_name
 from twofold.index.searching import Searcher
 from twofold.index.writing import ProgressLike
 from twofold.memory import learning, listing, recall, writing
 from twofold.memory.config import MemoryConfig, changed, settle
 from twofold.memory.items import MemoryItem, MemoryPage, MemoryResult, MemoryStats, Remembered, given_to
 from twofold.memory.recall import Recall
-from twofold.memory.scope import Reach, Scope, as_projects, users_in
+from twofold.memory.scope import Reach, Scope, users_in
 from twofold.memory.state import Learned, MemoryStore, View
 from twofold.memory.writing import Turn
 from twofold.ranking.fusion import FusionLike
@@ -102,20 +100,12 @@ class Memory(Closeable):
             rerank: Looks at the best memories of every recall once more, as for `HybridIndex.open`.
             options: Whatever else `HybridIndex.open` takes: `api_key`, `timeout`, `durability` ….
         """
-        reach, (config, settings) = (
-            _reach(user, agent, session, projects, general),
-            settle(kind, config, settings, rerank),
-        )
+        reach = Reach.of(user, agent, session, projects, general)
+        config, settings = settle(kind, config, settings, rerank)
         options |= {"rerank": config.rerank}
-        collection = kind if collection is None else collection
+        name = kind if collection is None else collection
         index = HybridIndex.open(
-            location,
-            kind if collection is None else collection,
-            dense=dense,
-            sparse=sparse,
-            language=language,
-            settings=settings,
-            **options,
+            location, name, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         if not index.awaited_only:
             with closed_on_error(index):
@@ -143,20 +133,12 @@ class Memory(Closeable):
         **options: Any,
     ) -> Memory:
         """`open` without blocking the event loop."""
-        reach, (config, settings) = (
-            _reach(user, agent, session, projects, general),
-            settle(kind, config, settings, rerank),
-        )
+        reach = Reach.of(user, agent, session, projects, general)
+        config, settings = settle(kind, config, settings, rerank)
         options |= {"rerank": config.rerank}
-        collection = kind if collection is None else collection
+        name = kind if collection is None else collection
         index = await HybridIndex.aopen(
-            location,
-            kind if collection is None else collection,
-            dense=dense,
-            sparse=sparse,
-            language=language,
-            settings=settings,
-            **options,
+            location, name, dense=dense, sparse=sparse, language=language, settings=settings, **options
         )
         with closed_on_error(index):
             await index.acreate_indexes(settings)
@@ -178,11 +160,11 @@ class Memory(Closeable):
         general: bool = False,
     ) -> Memory:
         """Another user's view of the same store; it lists no `users`. Closing one view closes the store for all."""
-        return Memory(self._store, _reach(user, agent, session, projects, general), user)
+        return Memory(self._store, Reach.of(user, agent, session, projects, general), user)
 
     def in_project(self, project: str) -> Memory:
         """One of the projects that this memory sees, by itself: what is stored there belongs to the project."""
-        if project not in self.projects:
+        if not isinstance(project, str) or project not in self.projects:
             known = ", ".join(map(repr, self.projects)) or "none"
             raise ConfigError(
                 f"this memory does not see a project {project!r}, but {known}: open it with projects=[{project!r}, …]"
@@ -191,8 +173,7 @@ class Memory(Closeable):
 
     def with_general(self, general: bool = True) -> Memory:
         """The same memory, of an agent or a session, that sees the user's memories of none as well, or doesn't."""
-        narrowed = bool(self._reach.own.narrow)
-        return Memory(self._store, replace(self._reach, general=general and narrowed), self._user, owner=self._owner)
+        return Memory(self._store, self._reach.with_general(general), self._user, owner=self._owner)
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
@@ -202,10 +183,8 @@ class Memory(Closeable):
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
-        settled = settle("knowledge", config, None)
-        return Memory(
-            self._store.knowledge(check_name(collection), *settled), self._reach, self._user, owner=self._owner
-        )
+        store = self._store.knowledge(collection, *settle("knowledge", config, None))
+        return Memory(store, self._reach, self._user, owner=self._owner)
 
     @property
     def index(self) -> HybridIndex:
@@ -717,9 +696,3 @@ class Memory(Closeable):
     async def aflush(self) -> None:
         """`flush` without blocking the event loop."""
         return await self._arun(lambda view: self._store.counter.pending.write(view.searcher))
-
-
-def _reach(user: str, agent: str | None, session: str | None, projects: str | Sequence[str], general: bool) -> Reach:
-    """What a memory sees that is opened with these."""
-    own = Scope(user, agent, session)
-    return Reach(own, as_projects(projects), bool(general and own.narrow))

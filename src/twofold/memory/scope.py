@@ -136,6 +136,19 @@ class Reach:
     general: bool = False
     """Of a scope with an agent or a session: also the user's memories that belong to none."""
 
+    @classmethod
+    def of(
+        cls, user: str, agent: str | None, session: str | None, projects: str | Sequence[str], general: bool
+    ) -> Reach:
+        """What a memory sees that is opened with these."""
+        return cls(Scope(user, agent, session), as_projects(projects)).with_general(general)
+
+    def with_general(self, general: bool) -> Reach:
+        """The same, which sees the memories of no agent and no session as well, or doesn't."""
+        if not isinstance(general, bool):
+            raise ConfigError(f"general must be True or False, got {type(general).__name__}")
+        return replace(self, general=general and bool(self.own.narrow))
+
     @property
     def parts(self) -> tuple[Reach, ...]:
         """The same, owner by owner."""

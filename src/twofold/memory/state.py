@@ -25,7 +25,7 @@ from twofold.errors import MemoryDamaged, MemoryNotFound
 from twofold.filters import Node
 from twofold.flow import Flow, Turns, exclusively
 from twofold.index.hybrid import HybridIndex
-from twofold.index.opening import Ready
+from twofold.index.opening import Ready, check_name
 from twofold.index.searching import Searcher
 from twofold.memory.config import MemoryConfig
 from twofold.memory.items import MemoryItem, check_id, field_path, is_memory_id, to_item
@@ -282,6 +282,7 @@ class MemoryStore:
 
     def knowledge(self, collection: str, config: MemoryConfig, settings: CollectionSettings) -> MemoryStore:
         """A collection of knowledge at the same place; the same one for the same name and settings."""
+        check_name(collection)
         for each in self.siblings:
             if (each.index.collection, each.default_type, each.config) == (collection, "fact", config):
                 return each
