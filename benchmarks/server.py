@@ -34,9 +34,9 @@ class Recorded(QdrantClient):
 
     asked: tuple[Any, Any] = (None, None)
 
-    def query_batch_points(self, collection_name: str, requests: Any, **options: Any) -> Any:
+    def query_batch_points(self, collection_name: str, requests: Any, *rest: Any, **options: Any) -> Any:
         self.asked = collection_name, requests
-        return super().query_batch_points(collection_name, requests, **options)
+        return super().query_batch_points(collection_name, requests, *rest, **options)
 
 
 def main(words: list[str] | None = None) -> None:
@@ -48,7 +48,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, default=200)
     chosen = parser.parse_args(words)
     data, memories = Data(chosen.points, chosen.queries), Data(chosen.memories, chosen.queries)
-    asked = {"api_key": os.environ.get("QDRANT_API_KEY"), "timeout": 120}
+    asked: dict[str, Any] = {"api_key": os.environ.get("QDRANT_API_KEY"), "timeout": 120}
     with filled(chosen.url, asked, data, memories) as collections:
         over = {
             "REST": measure(chosen.url, asked, collections, data, memories),

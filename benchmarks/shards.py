@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from qdrant_client import QdrantClient
 from rich.console import Console
@@ -73,7 +74,12 @@ def opened(url: str, vectors: Material, shards: int) -> Iterator[HybridIndex]:
     """A collection that is gone afterwards."""
     name, key = f"shards-{uuid.uuid4().hex}", os.environ.get("QDRANT_API_KEY")
     settings = CollectionSettings(shard_number=shards)
-    asked = {"dense": vectors.encoder(), "language": vectors.language, "settings": settings, "timeout": 120}
+    asked: dict[str, Any] = {
+        "dense": vectors.encoder(),
+        "language": vectors.language,
+        "settings": settings,
+        "timeout": 120,
+    }
     with HybridIndex.open(url, name, api_key=key, **asked) as index:
         try:
             yield index

@@ -81,7 +81,7 @@ async def _under_load(index: HybridIndex, style: str, whole: Callable[[], bool])
     back = asyncio.Event()
 
     async def add(number: int) -> None:
-        one = {"documents": [_text(number)], "ids": [f"n{number}"]}
+        one: dict[str, Any] = {"documents": [_text(number)], "ids": [f"n{number}"]}
         await (index.aadd(**one) if style == "async" else asyncio.to_thread(partial(index.add, **one)))
 
     async def search(number: int) -> None:
@@ -137,7 +137,7 @@ def _run(command: str) -> None:
 def _whole(collection: str) -> bool:
     """Every copy of every shard is there and up to date."""
     info = server_client().collection_cluster_info(collection)
-    states = {shard.state for shard in (*info.local_shards, *info.remote_shards)}
+    states = {shard.state for shard in info.local_shards} | {shard.state for shard in info.remote_shards}
     return states == {models.ReplicaState.ACTIVE} and not info.shard_transfers
 
 

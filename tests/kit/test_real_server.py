@@ -16,8 +16,8 @@ from qdrant_client import models
 
 from tests.faces import Face
 from tests.kit.engines import SERVERS, STYLES, server_client, server_options
-from tests.memory.faces import MemoryFace, opening
-from twofold import CollectionSettings, Document, EngineError, HybridIndex
+from tests.memory.faces import MemoryFace, finish, opening
+from twofold import CollectionSettings, Document, EngineError, HybridIndex, Memory
 from twofold.testing import HashEmbedding
 
 READ_KEY = os.environ.get("QDRANT_READ_KEY")
@@ -144,11 +144,14 @@ def test_a_key_that_may_only_read_reads(which: str, memory: MemoryFace, opened: 
         with pytest.raises(EngineError, match="check api_key") as caught:
             opened(api_key="wrong")
         assert caught.value.status == 401
-        with opening(which) as opener:
-            reader = opener(memory.memory.user, collection=collection, api_key=READ_KEY)
-            for _ in range(2):
-                assert [hit.text for hit in reader.recall("tunnel port")] == ["The tunnel listens on port 2333"]
-                reader.flush()
+        options = {**server_options(which.split("-")[0]), "api_key": READ_KEY, "dense": HashEmbedding()}
+        open_memory, about = Memory.open if memory._loop is None else Memory.aopen, memory.memory.user
+        made = open_memory(options.pop("url"), user=about, collection=collection, **options)
+        reader = MemoryFace(finish(memory._loop, made), memory._loop)
+        for _ in range(2):
+            assert [hit.text for hit in reader.recall("tunnel port")] == ["The tunnel listens on port 2333"]
+            reader.flush()
+        reader.close()
 
 
 def test_a_version_with_which_everything_works_is_not_warned_of(which: str, opened: Opener) -> None:
