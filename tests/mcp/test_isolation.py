@@ -27,7 +27,7 @@ from twofold.mcp import Client, create_servers
 from twofold.testing import fake_memory
 from twofold.tools import acall
 
-OPERATIONS = int(os.environ.get("TWOFOLD_ISOLATION_OPERATIONS", "300"))
+OPERATIONS = int(os.environ.get("TWOFOLD_ISOLATION_OPERATIONS", "150"))
 # Users and projects with each other's names; both work on "apollo", each on one more, and nobody on "hermes".
 TOKENS = {
     "token-of-ada": Client(user="ada", projects=("apollo", "bob")),
