@@ -43,7 +43,7 @@ settings.load_profile("twofold")
 
 # Left out by `make quick`: processes, notebooks, servers, random walks, and frameworks that take seconds to import.
 SLOW = (
-    "agents", "docs", "eval", "kit", "langchain", "langgraph", "llamaindex", "mcp",
+    "agents", "docs", "eval", "kit", "langchain", "langgraph", "llamaindex", "mcp", "transfer",
     "cli/test_demo.py", "cli/test_evaluate.py", "cli/test_process.py",
     "embedded/test_concurrency.py", "embedded/test_crash.py", "embedded/test_differential.py",
     "embedded/test_frameworks.py", "embedded/test_lock.py", "embedded/test_optimize.py",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
+
+import numpy as np
 
 from twofold import Document, HybridIndex, Memory, SearchResult
 
@@ -101,11 +103,19 @@ def told_by_index(index: HybridIndex, number: int) -> list[Any]:
 def stored(index: HybridIndex) -> dict[str, Any]:
     rows = {}
     for each in index.scan(vectors=True):
-        dense = None if each.dense is None else tuple(round(x, 6) for x in each.dense)
-        words = None if each.sparse is None else dict(zip(each.sparse.indices, each.sparse.values, strict=True))
+        dense = None if each.dense is None else _single(each.dense)
+        words = None
+        if each.sparse is not None:
+            words = dict(zip(each.sparse.indices, _single(each.sparse.values), strict=True))
         assert each.id not in rows
         rows[str(each.id)] = (each.text, each.title, each.metadata, dense, words)
     return rows
+
+
+def _single(values: Sequence[float]) -> list[float]:
+    """As 32 bits have them, however an engine writes them."""
+    exact: list[float] = np.asarray(values, dtype=np.float32).tolist()
+    return exact
 
 
 def told_by_memory(memory: Memory, number: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from twofold import (
     TransferError,
     embedded_client,
 )
+from twofold.index.transfer import as_line, from_line
 from twofold.testing import HashEmbedding
 
 DOCUMENTS = int(os.environ.get("TWOFOLD_TRANSFER_DOCUMENTS", "300"))
@@ -153,6 +154,19 @@ def exported(folder: Path, store: str, collection: str = "c") -> list[str]:
 
 def write(path: Path, lines: list[Any]) -> None:
     path.write_text("".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in lines), "utf-8")
+
+
+def test_a_number_is_one_line_however_an_engine_writes_it() -> None:
+    """A server answers with the shortest number that rounds to the same 32 bits."""
+
+    class Row:
+        def __init__(self, numbers: list[float]) -> None:
+            self.id, self.payload, self.vector = 1, {"b": 1, "a": 2}, {"dense": numbers}
+
+    assert as_line(Row([0.12706468, -0.10933472, 1e-07])) == as_line(
+        Row([0.12706467509269714, -0.10933472216129303, 1.0000000116860974e-07])
+    )
+    assert from_line(as_line(Row([0.12706468])).encode(), 1).vector["dense"].tolist() == [0.12706467509269714]
 
 
 # --- Files that are not as they should be ---

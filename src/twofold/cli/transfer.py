@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twofold.index.transfer import ExportFile, Imported
 
 _SHOWN_PROBLEMS = 20
+_MEASURED_DOCUMENTS = 640
 _MINUTE, _HOUR = 60, 3600
 _WHY_ANSWERS_DIFFER = (
     "all documents are there, but not all answers are the same. On several shards, each counts by itself how rare "
@@ -151,23 +152,25 @@ def move(
 
 
 class _Estimates:
-    """Says how long a collection will take as soon as its first batch is there, then how far it is."""
+    """Says how long a collection will take as soon as some batches are there, then how far it is."""
 
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
         self._bars: dict[str, OnProgress] = {}
-        self._since = 0.0
+        self._first = (0, 0.0)
+        """How much was there after the first batch, which is slower than the others, and when."""
 
     def __call__(self, collection: str, done: int, total: int) -> None:
-        if not done and total:  # from here on
-            self._since = time.monotonic()
-            return
-        if collection not in self._bars:
-            seconds = (time.monotonic() - self._since) * (total - done) / max(done, 1)
-            told = f"{collection}: {total:,} documents, about {_duration(seconds)}"
-            complain("moving", told, "bold")
+        if collection in self._bars:
+            return self._bars[collection](done, total)
+        if not done or not self._first[0]:
+            self._first = (done, time.monotonic())
+        if done >= min(total, _MEASURED_DOCUMENTS):
+            number, since = self._first
+            seconds = (time.monotonic() - since) * (total - done) / max(done - number, 1)
+            complain("moving", f"{collection}: {total:,} documents, about {_duration(seconds)}", "bold")
             self._bars[collection] = self._begin(f"moving {collection}", total)
-        self._bars[collection](done, total)
+        return None
 
 
 def _duration(seconds: float) -> str:

@@ -219,7 +219,9 @@ def as_line(row: Point, layout: Layout = OWN) -> str:
 
 
 def _numbers(values: Sequence[float]) -> str:
-    return "[" + ", ".join(["%.9g"] * len(values)) % tuple(values) + "]"
+    """As 32 bits have them: a server sends the shortest number that rounds to the same."""
+    exact = np.asarray(values, dtype=np.float32).tolist()
+    return "[" + ", ".join(["%.9g"] * len(exact)) % tuple(exact) + "]"
 
 
 def from_line(raw: bytes, dim: int | None, layout: Layout = OWN) -> NewPoint:
