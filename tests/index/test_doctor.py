@@ -160,9 +160,10 @@ ROWS = {"rows-without-words": 2, "rows-without-vector": 3, "rows-without-text": 
 PARTS = [Document(text, text, part_of="letter", position=n) for n, text in enumerate(["Dear Ada,", "I write code."])]
 MENDED_HERE = ("no-idf", "rows-without-words", "rows-without-vector", "rows-without-text", "unindexed-parts")
 MENDED_BY = {
-    "written-by-something-else": "adopt", "no-words": "adopt", "no-meaning": "reembed", "not-cosine": "reembed",
-    "wrong-dimension": "reembed", "several-models": "reembed", "wrong-model": "reembed",
+    "written-by-something-else": "adopt", "no-words": "adopt", "no-meaning": "reembed", "several-models": "reembed",
+    "wrong-model": "reembed",
 }  # fmt: skip
+NOT_TO_BE_OPENED = ("not-cosine", "wrong-dimension")
 
 
 def plant_all(place: Place) -> None:
@@ -206,6 +207,11 @@ def test_every_defect_is_found_and_named_none_is_invented_and_the_mend_mends_it(
     for code, verb in MENDED_BY.items():
         model = " --to all-MiniLM-L6-v2-int8" if verb == "reembed" else ""
         assert findings[code]["mend"] == f"twofold {verb} -l {place.location} -c {code}{model}"
+    assert all("to a new collection" in findings[code]["mend"] for code in NOT_TO_BE_OPENED)
+    for code in MENDED_BY:
+        place.carry_out(findings[code]["mend"])
+        left = place.twofold("doctor", "-c", code, "--json").json["findings"]
+        assert [(each["code"], each["severity"]) for each in left] in ([], [("replaced-is-kept", "note")]), (code, left)
     for code in MENDED_HERE:
         place.carry_out(findings[code]["mend"])
         after = place.twofold("doctor", "-c", code)

@@ -26,12 +26,12 @@ from twofold.encoders.base import DenseEncoder, Sparse, SparseEncoder, check_den
 from twofold.encoders.models import BUNDLED, dimension_of, resolve_dense
 from twofold.engine import calls
 from twofold.engine.connection import Connection, connect
-from twofold.engine.layout import FORMAT, GIVEN_KEY, Layout, Point, Schema, from_point, initial_indexes
+from twofold.engine.layout import FORMAT, GIVEN_KEY, MOVED_KEY, Layout, Point, Schema, from_point, initial_indexes
 from twofold.engine.state import State
 from twofold.errors import CollectionNotFound, EngineError, EngineUnavailable, TwofoldError
 from twofold.filters import HasVector, Node, Not
 from twofold.flow import Flow, Renew, Work, arun, run
-from twofold.index.opening import OLDEST_SERVER, recorded_sparse
+from twofold.index.opening import OLDEST_SERVER, find_current, recorded_sparse
 from twofold.text import without_secrets
 
 if TYPE_CHECKING:
@@ -144,7 +144,11 @@ def _examine_all(connection: Connection, collection: str | None, dense: Any) -> 
     if not (yield from calls.exists(collection)):  # it may be an alias
         known = ", ".join(names) or "none"
         raise CollectionNotFound(f"there is no collection {collection!r} at {connection.location}: it has {known}")
-    return (yield from examine(connection, [collection], dense=dense))
+    try:
+        name, _ = yield from find_current(collection)
+    except TwofoldError:  # it can't be read: that is what is found
+        name = collection
+    return (yield from examine(connection, [name], dense=dense))
 
 
 def examine(
@@ -210,6 +214,9 @@ class _Patient:
         except TwofoldError as error:
             self._damaged(error)
             return
+        if (moved := schema.metadata.get(MOVED_KEY)) in self.others:
+            self.facts = {"rows": schema.points, "replaced_by": moved}
+            return
         if schema.record is not None and not self._can_read(schema.record):
             return
         self._about_layout(schema, state)
@@ -242,6 +249,12 @@ class _Patient:
         if model is None or model in BUNDLED or recorded.get("by_name"):
             return self._command("reembed", "--to", model or "fast")
         return self._python("reembed(dense=…)")
+
+    @property
+    def _write_anew(self) -> str:
+        """What can't be opened can't be re-embedded either."""
+        read = self._client(f"scroll({self.name!r})")
+        return f"add its texts, which {read} reads, to a new collection; or restore it from a backup"
 
     def _python(self, call: str) -> str:
         opened = "index" if self._place is None else f"HybridIndex.open({self._place!r}, {self.name!r})"
@@ -301,10 +314,10 @@ class _Patient:
             self._add("no-meaning", "warning", message, self._reembed(recorded))
         if size is not None and distance != "Cosine":
             message = f"its vectors are compared by {distance}, and meaning is measured by cosine: it can't be opened"
-            self._add("not-cosine", "error", message, self._reembed(recorded))
+            self._add("not-cosine", "error", message, self._write_anew)
         if size is not None and recorded and recorded["dim"] != size:
             message = f"{recorded['model']} makes vectors of {recorded['dim']} dimensions, and those here have {size}"
-            self._add("wrong-dimension", "error", message, self._reembed(recorded))
+            self._add("wrong-dimension", "error", message, self._write_anew)
         needs_idf = (record.get("sparse") or {}).get("model", "bm25") == "bm25"
         if schema.sparse and needs_idf and not schema.idf:
             message = "common words count as much as rare ones: the vector for words has no IDF modifier"

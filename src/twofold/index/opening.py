@@ -210,7 +210,7 @@ def prepare(wish: Wish, connection: Connection) -> Flow[Ready]:
     version = (yield from check_version()) if engine.versioned else None
     if not (yield from calls.exists(wish.collection)):
         yield from _make(wish, engine)
-    name, schema = yield from _found(wish.collection)
+    name, schema = yield from find_current(wish.collection)
     encoders: Encoders = yield Work(lambda: _encoders(wish, schema.record))
     unreadable = None
     if schema.record is not None:
@@ -283,12 +283,12 @@ def _make(wish: Wish, engine: Capabilities) -> Flow[None]:
     yield from _create(wish, engine)
 
 
-def _found(name: str) -> Flow[tuple[str, Schema]]:
+def find_current(name: str) -> Flow[tuple[str, Schema]]:
     """The collection of that name, or the one that was written to take its place."""
     schema = yield from calls.describe(name)
     moved = schema.metadata.get(MOVED_KEY)
     if moved and (yield from calls.exists(moved)):
-        return (yield from _found(moved))
+        return (yield from find_current(moved))
     return name, schema
 
 
