@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def opened(location: Path | str) -> HybridIndex:
     return HybridIndex.open(location, COLLECTION, dense=Model())
 
 
-def answers(index: HybridIndex) -> list[dict[str, float]]:
+def answers(index: HybridIndex) -> list[dict[str, Any]]:
     return [{hit.text: pytest.approx(hit.score, abs=1e-3) for hit in index.search(question)} for question in QUESTIONS]
 
 
