@@ -119,8 +119,6 @@ def test_who_joins_gets_what_the_holder_gets(tmp_path: Path) -> None:
         told: list[Any] = []
         assert index.optimize(progress=told.append)
         assert (told[0].stage, told[-1].stage, told[-1].points) == ("indexing", "done", 40)
-        assert index.delete(["d0"]) == 1
-        assert other.ask("index.count()") == "39"
         joined = everything(index)
         other.close()
         assert everything(index) == joined  # by the holder, which this process is now
@@ -133,8 +131,9 @@ async def test_awaited_too(tmp_path: Path) -> None:
             await index.aadd(TEXTS)
             found = await asyncio.gather(*(index.asearch(text, k=1) for text in TEXTS))
             assert [each[0].text for each in found] == TEXTS
+            assert await index.adelete([found[0][0].id]) == 1
         client = async_embedded_client(tmp_path)
-        assert (await client.count("twofold")).count == 40
+        assert (await client.count("twofold")).count == 39
         assert await client.optimize("twofold")
         await client.flush()
         await client.close()
