@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -321,13 +322,13 @@ def test_what_another_user_has_put_there_is_not_trusted(tmp_path: Path, monkeypa
             open_index(tmp_path / "a")
         os.chown(path, 0, -1)
         open_index(tmp_path / "a").close()
-    (tmp_path / "t").mkdir()
-    (planted := tmp_path / "t" / "twofold-0").mkdir()
-    os.chown(planted, 12345, -1)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
-    with open_index(tmp_path / "b"):  # works, but lets nobody in
-        assert address(tmp_path / "b") == ""
-        assert not list(planted.iterdir())
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # the path of a socket has room for no more
+        (planted := Path(short) / "twofold-0").mkdir()
+        os.chown(planted, 12345, -1)
+        monkeypatch.setattr("tempfile.tempdir", short)
+        with open_index(tmp_path / "b"):  # works, but lets nobody in
+            assert address(tmp_path / "b") == ""
+            assert not list(planted.iterdir())
 
 
 LOOPBACK = "from twofold.embedded import serving\nserving._UNIX = False\n" + HOLD
