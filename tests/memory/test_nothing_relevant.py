@@ -133,8 +133,8 @@ def test_there_is_no_gate_where_nothing_is_measured(memory: Memory) -> None:
 
 
 def test_one_word_taken_for_a_slip_lets_no_long_query_through(memory: Memory) -> None:
-    result = memory.recall("how do gardeners grow orchids and ferns on a spacee balcony")
-    assert result.corrections == {"spacee": "space"}
+    result = memory.recall("how do gardeners grow orchids and ferns on a spcae balcony")
+    assert result.corrections == {"spcae": "space"}
     assert texts(result) == []
 
 
