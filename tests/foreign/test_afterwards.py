@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
 from tests.cli.runs import run
 from tests.foreign.shelf import NAMES, Model, put
 from tests.foreign.write import COLLECTION, NOTES
 from tests.kit.rest import RestServer
-from twofold import CollectionMismatch, HybridIndex, embedded_client
+from twofold import CollectionMismatch, Document, HybridIndex, TransferError, embedded_client
+from twofold.flow import Flow
+from twofold.index import rewriting
 from twofold.index.moving import move
 
+COSINE = models.Distance.COSINE
 QUESTIONS = ("rathole port", "who wrote checkRateLimit?", "oat milk")
 
 
@@ -80,3 +84,104 @@ def test_it_moves_to_a_server(folder: Path, server: RestServer) -> None:
     assert [(each.documents, each.left, each.alike == each.questions) for each in moved] == [(len(NOTES), None, True)]
     with HybridIndex.open(server.url, name, dense=Model()) as index:
         assert answers(index) == before
+
+
+def test_points_that_somebody_numbered_are_found_by_their_numbers_after_adopt_too() -> None:
+    """They have the keys and the vector name of Twofold's own rows."""
+    client = embedded_client(":memory:")
+    client.create_collection(
+        COLLECTION, {"dense": models.VectorParams(size=len(Model().embed_query("x")), distance=COSINE)}
+    )
+    rows = [(5, "Rathole tunnels listen on port 2333."), (6, "Apple cake needs four eggs.")]
+    client.upsert(
+        COLLECTION,
+        [
+            models.PointStruct(
+                id=n, vector={"dense": Model().embed_query(text)}, payload={"text": text, "metadata": {}}
+            )
+            for n, text in rows
+        ],
+    )
+    for _ in range(2):
+        index = HybridIndex.open(client, COLLECTION, dense=Model())
+        found = index.get("5")
+        assert found is not None
+        assert found.text == rows[0][1]
+        index.adopt()
+    index.add([Document("Rathole tunnels listen on port 2334.", id="5")])
+    assert index.count() == 2
+    assert index.delete("6") == 1
+    client.close()
+
+
+def test_a_collection_that_came_from_elsewhere_has_replaced_nothing_here(tmp_path: Path) -> None:
+    """The record that it brought along says so of a collection that was at the other place."""
+    with HybridIndex.open(tmp_path / "a", "docs", dense=Model()) as index:
+        index.add(["Rathole tunnels listen on port 2333."], ids=["1"])
+        index.reembed(language="german")
+        index.add(["Apple cake needs four eggs."], ids=["2"])
+        index.drop_replaced()
+        index.export_to(tmp_path / "rows.jsonl")
+    assert run("import", tmp_path / "rows.jsonl", "-l", tmp_path / "b", "-c", "docs").code == 0
+    with HybridIndex.open(tmp_path / "b", "docs", dense=Model()) as index:
+        assert [finding.code for finding in index.doctor().findings] == []
+        assert index.drop_replaced() is None
+        assert index.count() == 2
+
+
+def test_export_import_and_move_go_where_a_search_goes(tmp_path: Path, server: RestServer) -> None:
+    """To what has taken the place of a collection that is kept."""
+    with HybridIndex.open(tmp_path / "a", "docs", dense=Model()) as index:
+        index.add(["Rathole tunnels listen on port 2333."], ids=["1"])
+        index.reembed(language="german")
+        index.add(["Apple cake needs four eggs."], ids=["2"])
+    assert run("export", tmp_path / "rows.jsonl", "-l", tmp_path / "a", "-c", "docs").code == 0
+    with HybridIndex.open(tmp_path / "a", "docs", dense=Model()) as index:
+        index.delete(["1", "2"])
+    assert run("import", tmp_path / "rows.jsonl", "-l", tmp_path / "a", "-c", "docs").code == 0
+    with HybridIndex.open(tmp_path / "a", "docs", dense=Model()) as index:
+        assert index.count() == 2
+    moved = {each.collection: each for each in move(tmp_path / "a", server.url)}
+    assert moved["docs"].replaced_by == "docs~2"
+    assert moved["docs~2"].documents == 2
+    with HybridIndex.open(server.url, "docs", dense=Model()) as index:
+        assert index.count() == 2
+        assert index.get("2") is not None
+
+
+def test_vectors_of_somebody_else_are_not_left_behind_unsaid(tmp_path: Path, server: RestServer) -> None:
+    path = tmp_path / "theirs"
+    client = embedded_client(path)
+    put(client, "llamaindex-hybrid")
+    client.create_vector_name(
+        COLLECTION,
+        "pictures",
+        models.DenseVectorNameConfig(dense=models.DenseVectorConfig(size=4, distance=COSINE)),
+    )
+    client.close()
+    with (
+        HybridIndex.open(path, COLLECTION, dense=Model(), adopt=True) as index,
+        pytest.raises(TransferError, match="pictures"),
+    ):
+        index.export_to(tmp_path / "rows.jsonl")
+    (moved,) = move(path, server.url)
+    assert "pictures" in str(moved.left)
+
+
+def test_what_others_add_at_the_last_moment_comes_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the last pass and the mark, another index adds to the old collection."""
+    client = embedded_client(":memory:")
+    index, other = (HybridIndex.open(client, "docs", dense=Model()) for _ in range(2))
+    index.add(["Rathole tunnels listen on port 2333."], ids=["1"])
+    switch = rewriting._switch
+
+    def late(source: str, target: str) -> Flow[None]:
+        other.add(["Apple cake needs four eggs."], ids=["2"])
+        return (yield from switch(source, target))
+
+    monkeypatch.setattr(rewriting, "_switch", late)
+    index.reembed(language="german")
+    assert index.get("2") is not None
+    assert index.drop_replaced() == "docs"
+    assert index.count() == 2
+    client.close()

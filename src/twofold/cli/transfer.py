@@ -185,6 +185,9 @@ def _tell(moved: Moved) -> None:
     if moved.left:
         complain("left", f"{name}: {moved.left}", "bold yellow")
         return
+    if moved.replaced_by:
+        out().print(f"{name}: {printable(moved.replaced_by)} has taken its place, and is moved", soft_wrap=True)
+        return
     sent = "all of them sent" if moved.sent == moved.documents else f"{moved.sent:,} sent, the others were there"
     out().print(f"{name}: {moved.documents:,} documents in both places ({sent})", soft_wrap=True)
     out().print(f"  {moved.alike} of {moved.questions} questions get the same answer from both", soft_wrap=True)
@@ -195,7 +198,7 @@ def _tell(moved: Moved) -> None:
 def _tell_what_to_change(folder: str, url: str, done: list[Moved]) -> None:
     """The lines of code to change, as they will be."""
     console, shown = out(), without_secrets(url)
-    arrived = [each for each in done if not each.left]
+    arrived = [each for each in done if not each.left and not each.replaced_by]
     if not arrived:
         console.print("nothing was moved")
         return

@@ -40,7 +40,9 @@ from twofold.flow import Call, Turns
 
 _CAPABILITIES = Capabilities(versioned=False, indexes=True, optimizes=True, backs_up=True)
 # With a qdrant-client that is too old, one that joined can't name the part in which to count words.
-_SHARED = replace(_CAPABILITIES, shared=True, near=True, corpus_idf=client.SERVER.corpus_idf)
+_SHARED = replace(
+    _CAPABILITIES, shared=True, near=True, corpus_idf=client.SERVER.corpus_idf, adds_vectors=client.SERVER.adds_vectors
+)
 # A store of ours, or one of qdrant-client's local mode, which is refused with the way to import it.
 _STORE_FILES = ("twofold.json", "meta.json")
 # A batch holds up all other threads until its end: at 20,000 documents, eight queries take some 20 ms.

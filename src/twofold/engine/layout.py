@@ -67,6 +67,8 @@ class Layout:
     """The UUID from which the ids of points are derived, where it isn't Twofold's."""
     writer: str = ""
     """What wrote the collection, as far as that shows."""
+    own: bool = False
+    """The ids of its points are derived from those of the documents as Twofold does it."""
 
     def text_of(self, payload: Mapping[str, Any]) -> Any:
         """The text of a row; None if it has none."""
@@ -92,7 +94,7 @@ class Layout:
     def id_of(self, payload: Mapping[str, Any], point: str) -> str:
         """The id of a row: its own where that leads to the point, as ours always does, otherwise the point's."""
         own = payload.get(ID_KEY)
-        if own is None or (self is not OWN and self.point(str(own)) != point):
+        if own is None or (not self.own and self.point(str(own)) != point):
             return point
         return str(own)
 
@@ -114,7 +116,7 @@ class Layout:
         """The id of the point of a document."""
         if self.namespace is not None:
             return str(uuid5(UUID(self.namespace), identity))
-        return identity if identity.isdecimal() and self is not OWN else point_id(identity)
+        return identity if identity.isdecimal() and not self.own else point_id(identity)
 
     def dense_of(self, point: Point) -> Any:
         """The dense vector of a point that was read with it; None if it has none."""
@@ -128,7 +130,7 @@ class Layout:
         return () if self.dense is None else (self.dense,)
 
 
-OWN = Layout(TEXT_KEY, METADATA_KEY, DENSE, SPARSE)
+OWN = Layout(TEXT_KEY, METADATA_KEY, DENSE, SPARSE, own=True)
 """How Twofold lays out its own collections."""
 
 

@@ -32,6 +32,7 @@ from twofold.errors import CollectionNotFound, EngineError, EngineUnavailable, T
 from twofold.filters import HasVector, Node, Not
 from twofold.flow import Flow, Renew, Work, arun, run
 from twofold.index.opening import OLDEST_SERVER, find_current, recorded_sparse
+from twofold.index.rewriting import replaced_by
 from twofold.text import without_secrets
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class _Patient:
         if schema.record is not None and not self._can_read(schema.record):
             return
         self._about_layout(schema, state)
-        self._about_rewriting(schema)
+        yield from self._about_rewriting(schema)
         self._about_engine(state)
         if self.connection.capabilities.versioned:
             yield from self._about_replicas(state)
@@ -309,7 +310,7 @@ class _Patient:
         if schema.dense_dim and not schema.sparse and schema.record is not None:
             message = "it has no vector for words, so searches go by meaning alone and lose names, codes and numbers"
             self._add("no-words", "warning", message, self._command("adopt"))
-        if schema.sparse and not schema.dense_dim:
+        if schema.sparse and not schema.dense_dim and schema.record is not None:
             message = "it has no vector for meaning, so only the words of a query are looked for"
             self._add("no-meaning", "warning", message, self._reembed(recorded))
         if size is not None and distance != "Cosine":
@@ -319,7 +320,7 @@ class _Patient:
             message = f"{recorded['model']} makes vectors of {recorded['dim']} dimensions, and those here have {size}"
             self._add("wrong-dimension", "error", message, self._write_anew)
         needs_idf = (record.get("sparse") or {}).get("model", "bm25") == "bm25"
-        if schema.sparse and needs_idf and not schema.idf:
+        if schema.sparse and needs_idf and not schema.idf and schema.record is not None:
             message = "common words count as much as rare ones: the vector for words has no IDF modifier"
             self._add("no-idf", "warning", message, self._command("repair"))
 
@@ -336,7 +337,7 @@ class _Patient:
         mend = self._command("adopt", *(model if named else ()))
         self._add("written-by-something-else", "warning", message + "." + vectors, mend)
 
-    def _about_rewriting(self, schema: Schema) -> None:
+    def _about_rewriting(self, schema: Schema) -> Flow[None]:
         """What `adopt` and `reembed` write beside a collection says in its record what it is."""
         record = schema.record or {}
         source = record.get("replaces")
@@ -344,7 +345,7 @@ class _Patient:
             message = f"it was to take the place of {source!r}, and the command that writes it was interrupted"
             mend = f"start that command again; or give it up: {self._of(source, '--drop-unfinished')}"
             self._add("unfinished-rewriting", "warning", message, mend)
-        elif source in self.others:
+        elif source in self.others and source in (yield from replaced_by(self.name)):
             message = f"it has taken the place of {source!r}, which is kept"
             self._add("replaced-is-kept", "note", message, self._of(self.name, "--drop-replaced"))
 
@@ -508,6 +509,8 @@ class _Patient:
             return
         stored = yield from calls.dense_vectors(self.name, [identity for identity, _ in sample], schema.layout)
         pairs = [(text, stored[identity]) for identity, text in sample if identity in stored]
+        if not pairs:
+            return
         try:
             made = yield Work(lambda: encoder.embed_documents([text for text, _ in pairs]))
             made = check_dense(made, len(pairs), schema.dense_dim, encoder.name)

@@ -16,12 +16,22 @@ from uuid import uuid4
 
 from twofold.engine import calls
 from twofold.engine.connection import Connection, laid
-from twofold.engine.layout import RECORD_KEY, Point, Schema
+from twofold.engine.layout import MOVED_KEY, RECORD_KEY, Point, Schema
 from twofold.engine.requests import VectorQuery
 from twofold.errors import TransferError
 from twofold.filters import HasPoint
 from twofold.flow import run
-from twofold.index.transfer import BATCH_SIZE, Header, as_line, connected, make_like, new_point, require
+from twofold.index.opening import find_current
+from twofold.index.transfer import (
+    BATCH_SIZE,
+    Header,
+    as_line,
+    check_all_known,
+    connected,
+    make_like,
+    new_point,
+    require,
+)
 
 _SAMPLED_ROWS = 20
 _COMPARED_HITS = 10
@@ -45,6 +55,8 @@ class Moved:
     """How often they gave the same answer."""
     left: str | None = None
     """Why it was left where it is; None if it was moved."""
+    replaced_by: str | None = None
+    """What has taken its place, and is moved instead."""
 
 
 OnProgress: TypeAlias = Callable[[str, int, int], None]
@@ -63,7 +75,8 @@ def move(
     with connected(source, create=False) as here, connected(target, create=True, api_key=api_key) as there:
         for name in collections:
             require(here, name)
-        for name in collections or run(calls.collections(), here):
+        named = [run(find_current(name), here)[0] for name in collections]
+        for name in dict.fromkeys(named or run(calls.collections(), here)):
             yield _Move(name, here, there, on_progress).carry_out()
 
 
@@ -82,10 +95,17 @@ class _Move:
 
     def carry_out(self) -> Moved:
         """Copy it if that isn't done, and compare."""
+        moved = self._schema.metadata.get(MOVED_KEY)
+        if moved and run(calls.exists(moved), self._here):
+            return Moved(self._name, replaced_by=moved)
         record = self._schema.record
         if record is None:
             reason = "something else wrote it: qdrant_client's migrate() copies it as it is"
             return Moved(self._name, left=reason)
+        try:
+            check_all_known(self._name, self._schema)
+        except TransferError as error:
+            return Moved(self._name, left=str(error))
         if not record.get("id"):  # by which a copy is known for one
             record = {**record, "id": uuid4().hex}
             self._keep(self._here, record)

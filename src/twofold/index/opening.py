@@ -285,6 +285,11 @@ def _make(wish: Wish, engine: Capabilities) -> Flow[None]:
 
 def find_current(name: str) -> Flow[tuple[str, Schema]]:
     """The collection of that name, or the one that was written to take its place."""
+    try:
+        name = (yield from calls.aliases()).get(name, name)
+    except EngineError as error:
+        if error.status != 403:  # a key for this collection alone
+            raise
     schema = yield from calls.describe(name)
     moved = schema.metadata.get(MOVED_KEY)
     if moved and (yield from calls.exists(moved)):
@@ -307,6 +312,8 @@ def _look_into(wish: Wish, name: str, schema: Schema, sparse: SparseEncoder) -> 
     """The layout of somebody else's collection, and why its words can't be asked for, if they can't."""
     rows, _ = yield from calls.scroll(name, None, limit=_SAMPLED_ROWS, vectors=tuple(schema.sparse_vectors))
     layout = recognise(name, schema, [row.payload or {} for row in rows], wish.layout)
+    if layout.own and not all(layout.point(str((row.payload or {}).get("id"))) == str(row.id) for row in rows):
+        layout = replace(layout, own=False)  # others may have the same keys
     named = layout.sparse
     if wish.sparse is not None or named is None or layout is OWN:
         return layout, None

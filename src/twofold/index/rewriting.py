@@ -24,7 +24,7 @@ from twofold.encoders.models import dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, MOVED_KEY, OWN, RECORD_KEY, Layout, NewPoint, Point, creation, from_point
 from twofold.engine.layouts import noted, words_of_ours
-from twofold.errors import CollectionMismatch, ConfigError, EngineError
+from twofold.errors import CollectionMismatch, ConfigError, EngineError, EngineUnavailable
 from twofold.filters import HasPoint, HasVector, Not
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Encoders, Ready, keep_record, record_of
@@ -206,6 +206,8 @@ def _rewrite(
     finished = {name: value for name, value in record.items() if name != "rewriting"}
     yield from keep_record(replace(ready, collection=target), finished)
     yield from _switch(source, target)
+    # What others added between the last pass and the mark. Others may change the new one by now: it goes first.
+    yield from copy.run(documents, advance, only_missing=True)
     written = yield from calls.count(target, None)
     return Rewritten(target, source, written, copy.encoded, copy.problems.found)
 
@@ -271,7 +273,7 @@ class _Copy:
         self.encoded = 0
         self.problems = _Problems()
 
-    def run(self, total: int, advance: Advance) -> Flow[bool]:
+    def run(self, total: int, advance: Advance, *, only_missing: bool = False) -> Flow[bool]:
         """One pass over all rows; whether any was missing, had changed or was deleted since the one before."""
         source, offset, seen, changed = self._ready.collection, None, 0, False
         while True:
@@ -279,7 +281,10 @@ class _Copy:
             rows, offset = yield from calls.scroll(source, None, limit=PAGE, offset=offset, vectors=self._copied)
             ids = [str(row.id) for row in rows]
             there = {str(row.id): row.payload for row in (yield from calls.retrieve(self._target, ids))} if ids else {}
-            todo = [row for row in rows if not _same(there.get(str(row.id)), row.payload or {})]
+            if only_missing:
+                todo = [row for row in rows if str(row.id) not in there]
+            else:
+                todo = [row for row in rows if not _same(there.get(str(row.id)), row.payload or {})]
             if todo:
                 changed = True
                 yield from calls.upsert(self._target, (yield from self._points(todo)))
@@ -288,7 +293,7 @@ class _Copy:
             advance(seen, max(total, seen))
             if offset is None:
                 break
-        return (yield from self._without_deleted()) or changed
+        return (not only_missing and (yield from self._without_deleted())) or changed
 
     def _points(self, rows: Sequence[Point]) -> Flow[list[NewPoint]]:
         """Rows as they are, with new vectors."""
@@ -356,14 +361,38 @@ def _switch(source: str, target: str) -> Flow[None]:
 
 
 def drop_replaced(ready: Ready) -> Flow[str | None]:
-    """Delete the collection that this one took the place of; its name then stands for this one."""
+    """Delete what this collection took the place of, however often; those names then stand for this one."""
     ready = yield from _as_it_is_now(ready)
-    old = (ready.schema.record or {}).get("replaces")
-    if old is None or old in (yield from calls.aliases()) or not (yield from calls.exists(old)):
-        return None
-    yield from calls.drop(old)
-    yield from calls.set_alias(old, ready.collection)
-    return str(old)
+    replaced = yield from replaced_by(ready.collection)
+    for old in replaced:
+        yield from calls.drop(old)
+        yield from calls.set_alias(old, ready.collection)
+    return ", ".join(replaced) or None
+
+
+def replaced_by(collection: str) -> Flow[list[str]]:
+    """The collections whose mark leads to this one, at once or by way of another.
+
+    Their own marks count, not what this one says of itself: that may have come from another place.
+    """
+    leads: dict[str, str] = dict((yield from calls.aliases()))
+    names = yield from calls.collections()
+    for name in names:
+        try:
+            moved = (yield from calls.describe(name)).metadata.get(MOVED_KEY)
+        except EngineUnavailable:
+            raise
+        except EngineError:  # a damaged one
+            continue
+        if moved:
+            leads[name] = moved
+
+    def end_of(name: str) -> str:
+        for _ in range(len(leads)):
+            name = leads.get(name, name)
+        return name
+
+    return [name for name in names if name != collection and end_of(name) == collection]
 
 
 def drop_unfinished(ready: Ready) -> Flow[str | None]:

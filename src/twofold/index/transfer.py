@@ -27,7 +27,7 @@ from twofold.config import CollectionSettings
 from twofold.documents import Document, check, point_id
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine import calls
-from twofold.engine.connection import Capabilities, Connection, connect
+from twofold.engine.connection import Capabilities, Connection, connect, laid
 from twofold.engine.layout import (
     DENSE,
     METADATA_KEY,
@@ -47,7 +47,7 @@ from twofold.engine.layout import (
 from twofold.engine.layouts import restored
 from twofold.errors import CollectionMismatch, CollectionNotFound, ConfigError, InvalidDocument, TransferError
 from twofold.flow import Flow, Renew, Work, run
-from twofold.index.opening import PayloadIndexes, Ready, check_unchanged, check_version
+from twofold.index.opening import PayloadIndexes, Ready, check_unchanged, check_version, find_current
 from twofold.index.queries import FilterLike, as_node
 from twofold.index.searching import Searcher
 from twofold.index.tuning import keep_settings
@@ -66,7 +66,7 @@ BATCH_SIZE = 64
 _SHELF = metadata_key("shelf")
 """Only what `Memory` writes has this field, and an index on it."""
 _MAX_ID, _MAX_SPARSE_INDEX = 2**64, 2**32
-NOT_COPIED = ("id", "moving")
+NOT_COPIED = ("id", "moving", "replaces", "rewriting")
 """What the record of a collection says about this one alone."""
 
 # --- Walking through everything ---
@@ -119,6 +119,15 @@ def vector_names(schema: Schema) -> tuple[str, ...]:
     layout = schema.layout
     legs = ((layout.dense, schema.dense_dim), (layout.sparse, schema.sparse))
     return tuple(str(name) for name, there in legs if there)
+
+
+def check_all_known(collection: str, schema: Schema) -> None:
+    """Refuse to leave behind vectors that somebody else keeps in a collection that was adopted."""
+    if others := sorted({*schema.vectors, *schema.sparse_vectors}.difference(vector_names(schema))):
+        raise TransferError(
+            f"collection {collection!r} also has the vectors {', '.join(map(repr, others))}, which are somebody else's "
+            "and would be left behind: qdrant_client's migrate() copies it as it is"
+        )
 
 
 def _vectors(row: Point) -> Mapping[str | None, Any]:
@@ -177,6 +186,7 @@ class Header:
                 f"collection {collection!r} was written by something else, so nothing says which model its vectors "
                 "come from: open it once with that model and adopt=True"
             )
+        check_all_known(collection, schema)
         settings = {name: value for name, value in schema.record.items() if name not in NOT_COPIED}
         return cls(collection, documents, settings, schema.idf, vector_names(schema), dict(schema.index_settings))
 
@@ -292,10 +302,12 @@ def export_from(ready: Ready, path: str | Path, where: FilterLike | None, advanc
     return (yield from export(ready.collection, path, where, advance))
 
 
-def export(collection: str, path: str | Path, where: FilterLike | None, advance: Advance) -> Flow[int]:
+def export(
+    collection: str, path: str | Path, where: FilterLike | None, advance: Advance, *, called: str | None = None
+) -> Flow[int]:
     """Write all rows that match into a file, and say how many; it appears under its name when it is complete."""
     schema, node, number, offset = (yield from calls.described(collection)), as_node(where), 0, None
-    header = Header.of(collection, schema, (yield from calls.count(collection, node)))
+    header = Header.of(called or collection, schema, (yield from calls.count(collection, node)))
     with _new_file(Path(path).expanduser()) as file:
         yield Work(partial(file.write, header.as_line().encode()))
         while True:
@@ -557,8 +569,10 @@ def export_collection(
     """`HybridIndex.export_to` without its model."""
     with connected(location, create=False, api_key=api_key) as engine:
         require(engine, collection)
-        advance = _Counted(progress, run(calls.count(collection, as_node(where)), engine))
-        return run(export(collection, path, where, advance), engine)
+        name, _ = run(find_current(collection), engine)
+        there = laid(engine, run(calls.described(name), engine).layout)
+        advance = _Counted(progress, run(calls.count(name, as_node(where)), there))
+        return run(export(name, path, where, advance, called=collection), there)
 
 
 def import_collection(
@@ -573,6 +587,7 @@ def import_collection(
     header = file.header
     with connected(location, create=True, api_key=api_key) as engine:
         if run(calls.exists(collection), engine):
+            collection, _ = run(find_current(collection), engine)
             check_models(file, collection, run(calls.describe(collection), engine).record or {})
         run(make_like(collection, header, {**header.settings, "id": uuid4().hex}, engine.capabilities), engine)
         return run(import_rows(collection, file, _Counted(progress, header.documents)), engine)
