@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -131,3 +132,31 @@ async def test_an_awaited_search_of_a_folder_leaves_the_event_loop_alone(monkeyp
     assert all(result.ids for result in found)
     assert threading.get_ident() not in where
     assert len(where) >= 20
+
+
+async def test_a_task_that_is_called_off_just_after_it_got_a_lock_gives_it_back() -> None:
+    """It waits for a thread then, in which the flow would go on, and never hears that the lock is its own."""
+    threads, go_on, acquired = ThreadPoolExecutor(1), threading.Event(), asyncio.Event()
+    asyncio.get_running_loop().set_default_executor(threads)
+    lock = threading.Lock()
+
+    class Telling:
+        release, locked = lock.release, lock.locked
+
+        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+            threads.submit(go_on.wait, PATIENCE_SECONDS)  # no thread is free from now on
+            acquired.set()
+            return lock.acquire(blocking, timeout)
+
+    def change() -> Flow[None]:
+        yield Call("ask")
+
+    task = asyncio.create_task(arun(exclusively(Telling(), change(), "something"), Blocking(ask=lambda: None)))
+    await asyncio.wait_for(acquired.wait(), PATIENCE_SECONDS)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
+    threads.shutdown()
+    assert not lock.locked()

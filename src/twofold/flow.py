@@ -260,28 +260,35 @@ _LOCK_POLL_SECONDS = 0.002
 
 def exclusively(lock: Turns, flow: Flow[T], what: str) -> Flow[T]:
     """Run a flow while nobody else holds the lock; `what` names what it changes."""
-    acquired = yield Work(partial(lock.acquire, timeout=LOCK_TIMEOUT_SECONDS), partial(_acquire, lock))
-    if not acquired:
-        raise EngineUnavailable(
-            f"another change of {what} has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing was written. Try "
-            "again, and see whether the engine answers",
-            operation="wait",
-            location="this process",
-        )
+    held: list[bool] = []  # noted where it is acquired: a task that is called off may never hear of it
     try:
+        yield Work(partial(_take, lock, held), partial(_atake, lock, held))
+        if not held:
+            raise EngineUnavailable(
+                f"another change of {what} has been under way for {LOCK_TIMEOUT_SECONDS:.0f} s: nothing was written. "
+                "Try again, and see whether the engine answers",
+                operation="wait",
+                location="this process",
+            )
         return (yield from flow)
     finally:  # also when the flow is dropped half way
-        lock.release()
+        if held:
+            lock.release()
 
 
-async def _acquire(lock: Turns) -> bool:
+def _take(lock: Turns, held: list[bool]) -> None:
+    if lock.acquire(timeout=LOCK_TIMEOUT_SECONDS):
+        held.append(True)
+
+
+async def _atake(lock: Turns, held: list[bool]) -> None:
     """Polls, because a thread that waits for a lock can't be called off when the task is."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while not lock.acquire(blocking=False):
         if time.monotonic() > deadline:
-            return False
+            return
         await asyncio.sleep(_LOCK_POLL_SECONDS)
-    return True
+    held.append(True)
 
 
 class Closeable:
