@@ -31,10 +31,10 @@ def test_adopt(foreign: str) -> None:
     assert (found["mode"], found["hits"][0]["text"]) == ("dense", TEXTS[1])
     planned = run("adopt", *here, "--dry-run")
     assert planned.code == 0
-    assert planned.out.splitlines() == ["3 of 3 rows would get new vectors"]
+    assert planned.out.splitlines() == ["3 of 3 rows would get words"]
     assert run("adopt", *here, "--json").json["encoded"] == 3
     assert run("search", "ERR_CONN_RESET", *here, "--json").json["mode"] == "hybrid"
-    assert run("adopt", *here).out.splitlines() == ["0 of 3 rows got new vectors"]
+    assert run("adopt", *here).out.splitlines() == ["0 of 3 rows got words"]
 
 
 def test_reembed(foreign: str) -> None:

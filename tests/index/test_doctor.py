@@ -424,6 +424,7 @@ def test_what_an_interrupted_or_a_finished_rewriting_left(tmp_path: Path) -> Non
         for name, more in (("notes~2", {"replaces": "notes", "rewriting": True}), ("films~2", {"replaces": "films"})):
             record = (client.get_collection(name).config.metadata or {})["twofold"]
             client.update_collection(name, metadata={"twofold": {**record, **more}})
+        client.update_collection("films", metadata={"twofold_moved": "films~2"})
     found = diagnose(tmp_path)
     assert codes(found) == {"films~2": ["replaced-is-kept"], "notes~2": ["unfinished-rewriting"]}
     kept, unfinished = found.findings

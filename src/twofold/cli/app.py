@@ -65,7 +65,9 @@ def search(
     filter: Annotated[str | None, typer.Option(help="""Metadata to match, as '{"year": {"gte": 2010}}'.""")] = None,
     alpha: Annotated[float | None, typer.Option(help="From 0, words only, to 1, meaning only.")] = None,
     fusion: Annotated[str | None, typer.Option(help="auto, rrf, dbsf, weighted or average.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Leave out hits of less relevance, from 0 to 1.")] = None,
+    min_score: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Leave out hits of less relevance, from 0 to 1.")
+    ] = None,
     rerank: Annotated[
         str | None, typer.Option(help="Look at the best once more: a cross-encoder, by fastembed name.")
     ] = None,

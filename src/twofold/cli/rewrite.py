@@ -29,7 +29,7 @@ def adopt(
     """Make a collection hybrid, whatever wrote it: add the words that its rows lack."""
     with target.open(create=False) as index, progress_bar() as begin:
         done = index.adopt(in_place=False if beside else None, dry_run=dry_run, progress=begin("adding words", None))
-    _tell(target, done, as_json)
+    _tell(target, done, as_json, "words")
 
 
 @with_options
@@ -61,16 +61,16 @@ def reembed(
         raise ConfigError("say what is to change: --to best, or --to-language portuguese")
     with target.open(create=False) as index, progress_bar() as begin:
         done = index.reembed(to, language=to_language, dry_run=dry_run, progress=begin("embedding", None))
-    _tell(target, done, as_json)
+    _tell(target, done, as_json, "new vectors")
 
 
-def _tell(target: Target, done: Rewritten, as_json: bool) -> None:
+def _tell(target: Target, done: Rewritten, as_json: bool, what: str) -> None:
     if as_json:
         print_json({**asdict(done), "problems": [asdict(each) for each in done.problems]})
         return
     say = out()
     would = "would get" if done.dry_run else "got"
-    say.print(f"{done.encoded:,} of {done.documents:,} rows {would} new vectors", soft_wrap=True)
+    say.print(f"{done.encoded:,} of {done.documents:,} rows {would} {what}", soft_wrap=True)
     for problem in done.problems:
         say.print(f"row {problem.id} was left as it is: {problem.reason}", soft_wrap=True)
     if done.replaces is not None and done.dry_run:

@@ -220,7 +220,7 @@ class Attempts:
     def _gave_up(self, what: str, advice: str) -> EngineUnavailable:
         tries = f"{len(self._faults)} tr{'y' if len(self._faults) == 1 else 'ies'}"
         took = f"{self.clock() - self._started:.1f} s"
-        return self.unavailable(f"{what} {tries} in {took} ({'; '.join(self._faults)}). {advice}")
+        return self.unavailable(f"{what} {tries} in {took} ({'; '.join(dict.fromkeys(self._faults))}). {advice}")
 
     def unavailable(self, why: str) -> EngineUnavailable:
         """The error of this request."""

@@ -18,8 +18,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import numpy as np
-
 from twofold.config import CollectionSettings
 from twofold.documents import PLACE, titled
 from twofold.encoders.base import DenseEncoder, Sparse, SparseEncoder, check_dense
@@ -32,7 +30,7 @@ from twofold.errors import CollectionNotFound, EngineError, EngineUnavailable, T
 from twofold.filters import HasVector, Node, Not
 from twofold.flow import Flow, Renew, Work, arun, run
 from twofold.index.opening import OLDEST_SERVER, find_current, recorded_sparse
-from twofold.index.rewriting import replaced_by
+from twofold.index.rewriting import replaced_by, strange_vectors
 from twofold.text import without_secrets
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ _PAGE_SIZE = 256
 _COMPARED_ROWS = 64
 # The same model comes to .98 and more, in another precision too, and to .7 for a part that took something from all its
 # neighbours; another model of the same size to about 0.
-_SAME_MODEL_COSINE = 0.35
 _MANY_ROWS = 5_000
 """From so many rows on, a filter that looks at every row is felt."""
 _NAMED_ROWS = 20
@@ -201,6 +198,7 @@ class _Patient:
     settings: CollectionSettings
     others: Collection[str]
     """The names of all collections there."""
+    _of_memories: bool = False
     findings: list[Finding] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -220,6 +218,7 @@ class _Patient:
             return
         if schema.record is not None and not self._can_read(schema.record):
             return
+        self._of_memories = schema.layout.key("shelf") in schema.indexed
         self._about_layout(schema, state)
         yield from self._about_rewriting(schema)
         self._about_engine(state)
@@ -247,9 +246,20 @@ class _Patient:
     def _reembed(self, recorded: Mapping[str, Any]) -> str:
         """With the model that is recorded, where it can be had by its name."""
         model = recorded.get("model")
+        if self._of_memories:
+            return self._elsewhere
         if model is None or model in BUNDLED or recorded.get("by_name"):
             return self._command("reembed", "--to", model or "fast")
-        return self._python("reembed(dense=…)")
+        opened = "index" if self._place is None else f"HybridIndex.open({self._place!r}, {self.name!r}, dense=…)"
+        return f"{opened}.reembed(dense=…)"
+
+    @property
+    def _elsewhere(self) -> str:
+        """For what can't be written anew in its place: memories, and what can't be opened for want of its model."""
+        if self._place is None:
+            return 'index.export_to("rows.jsonl"), and import_from("rows.jsonl", reembed=True) into a new collection'
+        into = shlex.join(["twofold", "import", "rows.jsonl", "-l", "A_NEW_FOLDER", "-c", self.name, "--reembed"])
+        return f"{shlex.join(['twofold', 'export', 'rows.jsonl', '-l', self._place, '-c', self.name])} && {into}"
 
     @property
     def _write_anew(self) -> str:
@@ -309,7 +319,8 @@ class _Patient:
             self._about_foreign(schema, state)
         if schema.dense_dim and not schema.sparse and schema.record is not None:
             message = "it has no vector for words, so searches go by meaning alone and lose names, codes and numbers"
-            self._add("no-words", "warning", message, self._command("adopt"))
+            mend = self._elsewhere if self._of_memories else self._command("adopt")
+            self._add("no-words", "warning", message, mend)
         if schema.sparse and not schema.dense_dim and schema.record is not None:
             message = "it has no vector for meaning, so only the words of a query are looked for"
             self._add("no-meaning", "warning", message, self._reembed(recorded))
@@ -517,7 +528,7 @@ class _Patient:
         except Exception as error:
             self.skipped.append(f"whether its vectors come from {encoder.name}, which failed: {error}")
             return
-        strange = sum(cosine < _SAME_MODEL_COSINE for cosine in _cosines([vector for _, vector in pairs], made))
+        strange = strange_vectors([vector for _, vector in pairs], made)
         self.facts["compared"] = len(pairs)
         if not strange:
             return
@@ -548,7 +559,7 @@ class _Patient:
             encoder: DenseEncoder = yield Work(lambda: resolve_dense(asked))
         except Exception as error:
             message = f"its model {name} can't be loaded here, so searches go by words alone: {error}"
-            mend = f"as the message says; or take another model: {self._command('reembed', '--to', 'fast')}"
+            mend = f"as the message says; or take another model: {self._elsewhere}"
             self._add("model-unavailable", "warning", message, mend)
             return None
         return encoder
@@ -595,12 +606,6 @@ class _Rows:
 
 def _counted(rows: int) -> str:
     return f"{rows:,} row has" if rows == 1 else f"{rows:,} rows have"
-
-
-def _cosines(stored: Sequence[Any], made: Any) -> Any:
-    one, other = np.asarray(stored, dtype=np.float64), np.asarray(made, dtype=np.float64)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return np.einsum("ij,ij->i", one, other) / np.where(lengths, lengths, 1.0)
 
 
 def _filterable(rows: Iterable[Point], layout: Layout) -> list[tuple[str, str]]:

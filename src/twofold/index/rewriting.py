@@ -28,7 +28,7 @@ from twofold.errors import CollectionMismatch, ConfigError, EngineError, EngineU
 from twofold.filters import HasPoint, HasVector, Not
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Encoders, Ready, keep_record, record_of
-from twofold.index.writing import encode_anew, encode_sparse
+from twofold.index.writing import encode_anew, encode_dense, encode_sparse
 from twofold.results import Problem
 
 Advance: TypeAlias = Callable[[int, int | None], None]
@@ -37,6 +37,8 @@ Advance: TypeAlias = Callable[[int, int | None], None]
 PAGE = 256
 _MOST_PASSES = 8
 _MOST_PROBLEMS = 100
+_SAMPLED_ROWS = 32
+_SAME_MODEL_COSINE = 0.35
 _SETTINGS_ONLY_READ = ("read_fan_out_factor", "read_fan_out_delay_ms")
 _TOLERANCE = 1e-12  # engines keep payloads as text, and read a fraction back as the number next to it
 
@@ -71,6 +73,7 @@ def adopt(ready: Ready, *, in_place: bool | None, dry_run: bool, advance: Advanc
             "this engine can't add a vector to a collection, as Qdrant and qdrant-client can from 1.18 on: leave "
             "in_place out"
         )
+    yield from _check_model(ready)
     layout = _with_our_words(ready)
     there = layout.sparse in ready.schema.sparse_vectors
     if not there and (not ready.adds_vectors or in_place is False):
@@ -89,6 +92,34 @@ def adopt(ready: Ready, *, in_place: bool | None, dry_run: bool, advance: Advanc
     encoded, problems = yield from _fill(ready, layout, total, advance)
     documents = yield from calls.count(ready.collection, None)
     return Rewritten(ready.collection, None, documents, encoded, problems)
+
+
+def _check_model(ready: Ready) -> Flow[None]:
+    """Refuse to vouch for a model that surely didn't make the vectors."""
+    if ready.schema.record is not None or ready.no_dense:
+        return
+    layout = ready.layout
+    rows, _ = yield from calls.scroll(ready.collection, None, limit=_SAMPLED_ROWS, vectors=layout.dense_names)
+    pairs = [(from_point(row, layout).searched_text, layout.dense_of(row)) for row in rows]
+    pairs = [(text, vector) for text, vector in pairs if text.strip() and vector is not None]
+    if not pairs:
+        return
+    made = yield from encode_dense(ready, [text for text, _ in pairs])
+    strange = strange_vectors([vector for _, vector in pairs], made)
+    if 2 * strange > len(pairs):
+        raise CollectionMismatch(
+            f"of {len(pairs)} rows of {ready.collection!r} that were looked at, {strange} have vectors that "
+            f"{ready.dense.name} does not make of their texts: open it with the model that made them (dense=, --model)",
+            found=ready.dense.name,
+        )
+
+
+def strange_vectors(stored: Sequence[Any], made: Any) -> int:
+    """How many stored vectors another model must have made, or made of another text."""
+    one, other = np.asarray(stored, dtype=np.float64), np.asarray(made, dtype=np.float64)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    cosines = np.einsum("ij,ij->i", one, other) / np.where(lengths, lengths, 1.0)
+    return int((cosines < _SAME_MODEL_COSINE).sum())
 
 
 def _with_our_words(ready: Ready) -> Layout:
