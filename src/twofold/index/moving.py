@@ -26,11 +26,11 @@ from twofold.index.transfer import (
     BATCH_SIZE,
     Header,
     as_line,
-    check_all_known,
     connected,
     make_like,
     new_point,
     require,
+    vector_names,
 )
 
 _SAMPLED_ROWS = 20
@@ -102,16 +102,12 @@ class _Move:
         if record is None:
             reason = "something else wrote it: qdrant_client's migrate() copies it as it is"
             return Moved(self._name, left=reason)
-        try:
-            check_all_known(self._name, self._schema)
-        except TransferError as error:
-            return Moved(self._name, left=str(error))
         if not record.get("id"):  # by which a copy is known for one
             record = {**record, "id": uuid4().hex}
             self._keep(self._here, record)
         total = run(calls.count(self._name, None), self._here)
         header = Header.of(self._name, self._schema, total)
-        self._names = header.vectors
+        self._names = (*self._schema.vectors, *self._schema.sparse_vectors)  # those of others come along
         arrived = self._begin(header, record)
         sent = self._copy(total, sending=not arrived)
         self._compare_rows()
@@ -135,7 +131,7 @@ class _Move:
                     "documents: delete that one, or export this one and import it under another name"
                 )
             self._keep(self._there, moving)
-        run(make_like(self._name, header, moving, self._there.capabilities), self._there)
+        run(make_like(self._name, header, moving, self._there.capabilities, self._schema), self._there)
         return False
 
     def _keep(self, engine: Connection, record: Mapping[str, Any]) -> None:
@@ -156,7 +152,7 @@ class _Move:
                 lacking = [row for row in rows if known.get(str(row.id)) != as_line(row, self._layout)]
                 present = bool(known)  # ids come in their order: behind the last that is there, none is
             if sending and lacking:
-                run(calls.upsert(self._name, [new_point(row, self._layout) for row in lacking]), self._there)
+                run(calls.upsert(self._name, [new_point(row) for row in lacking]), self._there)
                 sent += len(lacking)
             self._sample += [row for place, row in enumerate(rows, done) if place % every == 0]
             done += len(rows)
@@ -200,7 +196,8 @@ class _Move:
 
     def _compare_answers(self) -> tuple[int, int]:
         """How often both were asked for what is nearest to a row, by meaning and by words, and agreed."""
-        vectors = [vector for row in self._sample for vector in new_point(row, self._layout).vector.values()]
+        ours = vector_names(self._schema)
+        vectors = [vector for row in self._sample for name, vector in new_point(row).vector.items() if name in ours]
         asked = [VectorQuery(vector, _COMPARED_HITS, exact=True) for vector in vectors]
         if not asked:
             return 0, 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import math
 import os
 import zlib
@@ -53,6 +54,8 @@ from twofold.index.searching import Searcher
 from twofold.index.tuning import keep_settings
 from twofold.index.writing import Advance, Columns, add
 from twofold.results import Problem
+
+log = logging.getLogger("twofold")
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Gets how much is done, and of how much."""
@@ -121,26 +124,17 @@ def vector_names(schema: Schema) -> tuple[str, ...]:
     return tuple(str(name) for name, there in legs if there)
 
 
-def check_all_known(collection: str, schema: Schema) -> None:
-    """Refuse to leave behind vectors that somebody else keeps in a collection that was adopted."""
-    if others := sorted({*schema.vectors, *schema.sparse_vectors}.difference(vector_names(schema))):
-        raise TransferError(
-            f"collection {collection!r} also has the vectors {', '.join(map(repr, others))}, which are somebody else's "
-            "and would be left behind: qdrant_client's migrate() copies it as it is"
-        )
-
-
 def _vectors(row: Point) -> Mapping[str | None, Any]:
     """The vectors of a row by name; the unnamed one is a plain list, and called ""."""
     vectors = row.vector
     return vectors if isinstance(vectors, Mapping) else {} if vectors is None else {"": vectors}
 
 
-def new_point(row: Point, layout: Layout) -> NewPoint:
+def new_point(row: Point) -> NewPoint:
     """A row as it was read, to be stored elsewhere."""
     vectors = {
         str(name): Sparse(list(vector.indices), list(vector.values))
-        if name == layout.sparse
+        if hasattr(vector, "indices")
         else np.asarray(vector, dtype=np.float32)
         for name, vector in _vectors(row).items()
     }
@@ -186,7 +180,6 @@ class Header:
                 f"collection {collection!r} was written by something else, so nothing says which model its vectors "
                 "come from: open it once with that model and adopt=True"
             )
-        check_all_known(collection, schema)
         settings = {name: value for name, value in schema.record.items() if name not in NOT_COPIED}
         return cls(collection, documents, settings, schema.idf, vector_names(schema), dict(schema.index_settings))
 
@@ -307,6 +300,9 @@ def export(
 ) -> Flow[int]:
     """Write all rows that match into a file, and say how many; it appears under its name when it is complete."""
     schema, node, number, offset = (yield from calls.described(collection)), as_node(where), 0, None
+    if others := sorted({*schema.vectors, *schema.sparse_vectors}.difference(vector_names(schema))):
+        what = "collection %r also has the vectors %s, which are somebody else's: they are not in the file"
+        log.warning(what, collection, ", ".join(map(repr, others)))
     header = Header.of(called or collection, schema, (yield from calls.count(collection, node)))
     with _new_file(Path(path).expanduser()) as file:
         yield Work(partial(file.write, header.as_line().encode()))
@@ -524,8 +520,13 @@ def backup(engine: Capabilities, path: str | Path) -> Flow[dict[str, int]]:
 # --- A collection like another one, without its model at hand ---
 
 
-def make_like(collection: str, header: Header, record: Mapping[str, Any], engine: Capabilities) -> Flow[Schema]:
-    """A collection with the models and indexes of another, unless it is there: then it gets the indexes it lacks."""
+def make_like(
+    collection: str, header: Header, record: Mapping[str, Any], engine: Capabilities, like: Schema | None = None
+) -> Flow[Schema]:
+    """A collection with the models and indexes of another, unless it is there: then it gets the indexes it lacks.
+
+    With the vectors that others keep in it too, where it is `like` one that is at hand.
+    """
     if not (yield from calls.exists(collection)):
         settings = creation(CollectionSettings(), dim=record["dense"]["dim"], idf=header.idf, record=record)
         layout = header.layout
@@ -533,6 +534,9 @@ def make_like(collection: str, header: Header, record: Mapping[str, Any], engine
         settings["sparse_vectors"] = {
             name: settings["sparse_vectors"][SPARSE] for name in header.vectors if name == layout.sparse
         }
+        if like is not None:
+            settings["vectors"] = {**like.vectors, **settings["vectors"]}
+            settings["sparse_vectors"] = {**like.sparse_vectors, **settings["sparse_vectors"]}
         yield from calls.create(collection, settings)
     schema = yield from calls.described(collection)
     lacking = PayloadIndexes(collection, schema, enabled=engine.indexes)
