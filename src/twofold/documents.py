@@ -26,6 +26,7 @@ MAX_DEPTH = 32
 """How many levels metadata and filters may be nested."""
 _MAX_POSITION = 2**53
 _FIELDS = {"text", "id", "metadata", "title", "part_of", "position"}
+_SHELVES = {"memory", "superseded", "log", "feedback", "learned"}
 
 
 @dataclass(frozen=True)
@@ -299,3 +300,10 @@ def as_moment(value: date) -> datetime:
 def iso(value: date) -> str:
     """RFC 3339 text of a date or datetime; a datetime without a zone is taken as UTC."""
     return (as_moment(value) if isinstance(value, datetime) else value).isoformat()
+
+
+def is_memory(metadata: Mapping[str, Any]) -> bool:
+    """A row that `Memory` wrote, and no document: its shelf and a field of its own name the same user or project."""
+    shelf, _, owner = str(metadata.get("shelf")).partition(":")
+    field = "project" if shelf.startswith("project-") else "user"
+    return shelf.removeprefix("project-") in _SHELVES and owner != "" and metadata.get(field) == owner

@@ -220,6 +220,23 @@ def test_memories_are_refused(tmp_path: Path) -> None:
                 act()
 
 
+def test_memories_among_documents_are_refused_and_documents_on_shelves_are_not(tmp_path: Path) -> None:
+    from twofold import Memory
+
+    books = [Document(f"book {n}", f"b{n}", {"shelf": "A:ada", "user": "ada"}) for n in range(300)]
+    with HybridIndex.open(tmp_path / "m", "mixed", dense=HashEmbedding()) as index:
+        index.add(books)
+        assert index.reembed(HashEmbedding(name="other"), dry_run=True).documents == 300
+    with Memory.open(
+        tmp_path / "m", user="ada", projects="apollo", collection="mixed", dense=HashEmbedding()
+    ) as memory:
+        memory.in_project("apollo").remember("The launch is on Monday")
+    with HybridIndex.open(tmp_path / "m", "mixed", dense=HashEmbedding()) as index:
+        for act in (index.adopt, index.reembed):
+            with pytest.raises(ConfigError, match="holds memories"):
+                act()
+
+
 def test_parts_are_embedded_in_their_context(tmp_path: Path) -> None:
     parts = [
         Document(text, id=f"p{number}", metadata={"part_of": "meeting", "position": number})

@@ -473,6 +473,22 @@ def test_memories_are_mended_as_memories(tmp_path: Path) -> None:
         assert hit.text == "bob drinks oat milk"
 
 
+def test_memories_of_projects_and_documents_on_shelves_are_each_mended_as_what_they_are(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, user="ada", projects="apollo") as memory:
+        memory.in_project("apollo").remember("The launch is on Monday", tags=["rocket"])
+        memory.index.add([Document("A book on walnuts", "book", {"shelf": "A3"})])
+    with Place("folder", tmp_path).client() as client:
+        client.delete_vectors("memories", ["bm25"], ids(client, "memories"))
+    with HybridIndex.open(tmp_path, "memories") as index:
+        assert (index.repair().rows, index.repair().memories) == (1, 1)
+    answer = run("repair", "-l", tmp_path, "-c", "memories")
+    assert "1 rows have the vectors that they lacked" in answer.out
+    with HybridIndex.open(tmp_path, "memories") as index:
+        assert index.repair().memories == 0
+        assert index.search("rocket", alpha=0.0)[0].text == "The launch is on Monday"
+        assert index.search("walnuts", alpha=0.0)[0].text == "A book on walnuts"
+
+
 def test_awaited_it_finds_the_same(tmp_path: Path) -> None:
     async def look() -> tuple[Diagnosis, Diagnosis]:
         async with await HybridIndex.aopen(tmp_path, "notes") as index:

@@ -29,7 +29,7 @@ from twofold import (
     TransferError,
     embedded_client,
 )
-from twofold.index.transfer import as_line, from_line
+from twofold.index.transfer import ExportFile, as_line, from_line
 from twofold.testing import HashEmbedding
 
 DOCUMENTS = int(os.environ.get("TWOFOLD_TRANSFER_DOCUMENTS", "300"))
@@ -315,6 +315,38 @@ def test_the_command_makes_the_vectors_of_memories_anew(tmp_path: Path) -> None:
         ada = memory.for_user("user 1")
         first = ada.list(limit=1)[0]
         assert first.id in ada.recall(first.text).ids
+
+
+def test_the_command_makes_the_vectors_of_a_projects_memories_anew(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "a", user="ada", projects="apollo", dense=HashEmbedding()) as memory:
+        memory.remember("Ana drinks oat milk")
+        memory.in_project("apollo").remember("The launch is on Monday")
+        memory.index.export_to(tmp_path / "file.jsonl")
+    answer = run("import", tmp_path / "file.jsonl", "-l", tmp_path / "b", "--reembed", "--model", "fast")
+    assert answer.code == 0, answer
+    with Memory.open(tmp_path / "b", user="bob", projects="apollo") as memory:
+        assert [hit.text for hit in memory.recall("launch")] == ["The launch is on Monday"]
+        stats = memory.in_project("apollo").stats()
+        assert (stats.memories, stats.without_meaning, stats.without_words) == (1, 0, 0)
+
+
+def test_documents_that_stand_on_shelves_are_documents(tmp_path: Path) -> None:
+    books = [Document(f"Book {n} on walnuts", f"b{n}", {"shelf": "A3", "user": "ada"}) for n in range(3)]
+    settings = CollectionSettings(payload_indexes={"shelf": "tenant"})
+    with HybridIndex.open(tmp_path / "a", "books", dense=HashEmbedding(), settings=settings) as index:
+        index.add(books)
+        index.export_to(tmp_path / "file.jsonl")
+    with HybridIndex.open(":memory:", dense=HashEmbedding(32)) as fresh:
+        done = fresh.import_from(tmp_path / "file.jsonl", reembed=True)
+        assert (done.documents, done.without_vectors) == (3, 0)
+        assert len(fresh.search("walnuts")) == 3
+    answer = run("import", tmp_path / "file.jsonl", "-l", tmp_path / "b", "--reembed", "--model", "fast")
+    assert answer.code == 0, answer
+    with HybridIndex.open(tmp_path / "b", "books") as index:
+        assert index.values("shelf") == {"A3": 3}
+        assert not ExportFile(tmp_path / "file.jsonl").header.memories
+        index.export_to(tmp_path / "again.jsonl")
+    assert not ExportFile(tmp_path / "again.jsonl").header.memories, "no memory was opened there"
 
 
 # --- Commands ---

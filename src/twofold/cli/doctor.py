@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twofold.cli.console import out, print_json, printable, progress_bar
-from twofold.cli.target import ApiKey, AsJson, Target, with_options
+from twofold.cli.target import DEFAULT_MEMORY_COLLECTION, ApiKey, AsJson, Target, with_options
 from twofold.errors import CollectionNotFound, ConfigError
 
 if TYPE_CHECKING:
@@ -69,12 +69,10 @@ def repair(target: Target) -> None:
     """
     with target.open(create=False) as index, progress_bar() as begin:
         done = index.repair(progress=begin("mending", None))
-        labels = list(index.values("shelf")) if done.memories else []
     rows = done.rows
-    users = sorted({str(label).partition(":")[2] for label in labels})
-    for user in users:
-        with target.open_memory(user, create=False) as memory:
-            rows += memory.backfill()
+    if done.memories:
+        with target.open_memory(DEFAULT_MEMORY_COLLECTION, create=False) as memory:
+            rows += memory.backfill_all()
     console = out()
     if rows:
         console.print(Text.assemble((f"{rows:,}", "bold green"), " rows have the vectors that they lacked"))

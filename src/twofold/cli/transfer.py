@@ -100,8 +100,7 @@ def _import_anew(source: ExportFile, target: Target) -> Imported:
                 return index.import_from(source.path, reembed=True, progress=report)
         with target.open_memory(DEFAULT_MEMORY_COLLECTION) as memory:
             done = memory.index.import_from(source.path, reembed=True, progress=report)
-            for user in memory.users():
-                memory.for_user(user).backfill()
+            memory.backfill_all()
             return done
 
 

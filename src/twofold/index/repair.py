@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from twofold.documents import is_memory
 from twofold.engine import calls
 from twofold.engine.layout import from_point
 from twofold.errors import CollectionMismatch
@@ -18,8 +19,6 @@ from twofold.index.opening import Ready, check_unchanged
 from twofold.index.writing import Advance, lacking_vectors
 
 _PAGE_SIZE = 64
-# What the rows of a memory have. Their words are more than those of their text: `Memory.backfill` knows which.
-_OF_MEMORIES = "shelf"
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def _complete(ready: Ready, names: Sequence[str], advance: Advance) -> Flow[tupl
         own = []
         for row in page:
             stored = from_point(row, ready.layout)
-            if isinstance(stored.metadata.get(_OF_MEMORIES), str):
+            if is_memory(stored.metadata):  # its words are more than those of its text: `Memory.backfill` knows which
                 memories += bool(stored.text.strip())
             else:
                 own.append(row)

@@ -19,13 +19,14 @@ from uuid import uuid4
 import numpy as np
 
 from twofold.config import CollectionSettings
+from twofold.documents import is_memory
 from twofold.encoders.base import Sparse
 from twofold.encoders.models import dimension_of, resolve_dense, resolve_sparse
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, MOVED_KEY, OWN, RECORD_KEY, Layout, NewPoint, Point, creation, from_point
 from twofold.engine.layouts import noted, words_of_ours
 from twofold.errors import CollectionMismatch, ConfigError, EngineError, EngineUnavailable
-from twofold.filters import HasPoint, HasVector, Not
+from twofold.filters import All, Either, HasPoint, HasVector, Not, Present
 from twofold.flow import Flow, Renew, Work
 from twofold.index.opening import Encoders, Ready, keep_record, record_of
 from twofold.index.writing import encode_anew, encode_dense, encode_sparse
@@ -36,6 +37,8 @@ Advance: TypeAlias = Callable[[int, int | None], None]
 
 PAGE = 256
 _MOST_PASSES = 8
+_PAGES_WITH_SHELF = 16
+"""So many are looked through for memories. Where there are any, nearly all rows are."""
 _MOST_PROBLEMS = 100
 _SAMPLED_ROWS = 32
 _SAME_MODEL_COSINE = 0.35
@@ -460,11 +463,16 @@ class _Problems:
 
 def _refuse_memories(ready: Ready) -> Flow[None]:
     """What memories are found by is made of more than their text."""
-    rows, _ = yield from calls.scroll(ready.collection, None, limit=1)
-    for row in rows if ready.layout is OWN else ():
-        metadata = from_point(row).metadata
-        if "user" in metadata and str(metadata.get("shelf")).endswith(f":{metadata['user']}"):
+    if ready.layout is not OWN:
+        return
+    named = All((Present("shelf"), Either((Present("user"), Present("project")))))  # as few documents are
+    offset = None
+    for _ in range(_PAGES_WITH_SHELF):
+        rows, offset = yield from calls.scroll(ready.collection, named, limit=PAGE, offset=offset)
+        if any(is_memory(from_point(row).metadata) for row in rows):
             raise ConfigError(
                 f"{ready.collection!r} holds memories: memory.backfill() makes the vectors that they lack, and another "
                 "model takes a new store, into which they are remembered again"
             )
+        if offset is None:
+            return

@@ -25,7 +25,7 @@ from uuid import uuid4
 import numpy as np
 
 from twofold.config import CollectionSettings
-from twofold.documents import Document, check, point_id
+from twofold.documents import Document, check, is_memory, point_id
 from twofold.encoders.base import Sparse, Vectors
 from twofold.engine import calls
 from twofold.engine.connection import Capabilities, Connection, connect, laid
@@ -66,8 +66,8 @@ _FORMAT_KEY, _END_KEY = "twofold_export", "end"
 _PAGE_SIZE = 256
 BATCH_SIZE = 64
 """Rows to write at a time: so many are stored whole or not at all."""
-_SHELF = metadata_key("shelf")
-"""Only what `Memory` writes has this field, and an index on it."""
+_OF_MEMORIES = {metadata_key("shelf"), metadata_key("superseded_by")}
+"""`Memory` makes an index on both of them; one on a shelf alone may be of documents."""
 _MAX_ID, _MAX_SPARSE_INDEX = 2**64, 2**32
 NOT_COPIED = ("id", "moving", "replaces", "rewriting")
 """What the record of a collection says about this one alone."""
@@ -166,7 +166,7 @@ class Header:
     @property
     def memories(self) -> bool:
         """They are those of users, and not documents."""
-        return _SHELF in self.indexes
+        return self.indexes.keys() >= _OF_MEMORIES
 
     def as_line(self) -> str:
         """The first line of a file."""
@@ -350,7 +350,7 @@ class Imported:
     problems: tuple[Problem, ...] = ()
     """Lines that could not be used, by their number; all others were."""
     without_vectors: int = 0
-    """Memories that were to be embedded anew and have no vectors yet: each user's `backfill()` makes them."""
+    """Memories that were to be embedded anew and have no vectors yet: `Memory.backfill_all()` makes them."""
 
 
 class ExportFile:
@@ -464,7 +464,7 @@ def _store(collection: str, rows: Sequence[NewPoint], ready: Ready | None) -> Fl
 def _is_memory(row: NewPoint) -> bool:
     """A row that `Memory` wrote: what its vectors are made of, only `Memory` knows."""
     metadata = row.payload.get(METADATA_KEY)
-    return isinstance(metadata, dict) and "shelf" in metadata
+    return isinstance(metadata, dict) and is_memory(metadata)
 
 
 def _as_document(row: NewPoint, layout: Layout) -> Document:

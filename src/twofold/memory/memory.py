@@ -166,9 +166,8 @@ class Memory(Closeable):
         """One of the projects that this memory sees, by itself: what is stored there belongs to the project."""
         if not isinstance(project, str) or project not in self.projects:
             known = ", ".join(map(repr, self.projects)) or "none"
-            raise ConfigError(
-                f"this memory does not see a project {project!r}, but {known}: open it with projects=[{project!r}, …]"
-            )
+            advice = f"open it with projects=[{project!r}, …]"
+            raise ConfigError(f"this memory does not see a project {project!r}, but {known}: {advice}")
         return Memory(self._store, Reach(Scope(None, project=project)), self._user)
 
     def with_general(self, general: bool = True) -> Memory:
@@ -177,9 +176,8 @@ class Memory(Closeable):
 
     def with_settings(self, **changes: Any) -> Memory:
         """The same memories, recalled with other settings of `MemoryConfig`, as `with_settings(recency_decay=0.0)`."""
-        return Memory(
-            self._store.with_config(changed(self.config, changes)), self._reach, self._user, owner=self._owner
-        )
+        store = self._store.with_config(changed(self.config, changes))
+        return Memory(store, self._reach, self._user, owner=self._owner)
 
     def knowledge(self, collection: str = "knowledge", *, config: MemoryConfig | None = None) -> Memory:
         """The knowledge beside these memories: the same place, models and scope, in a collection of its own."""
@@ -384,6 +382,14 @@ class Memory(Closeable):
         """`backfill` without blocking the event loop."""
         return await self._arun(writing.backfill)
 
+    def backfill_all(self) -> int:
+        """`backfill` for every user and every project in the store; as `users`, only for whoever opened it."""
+        return self._owned().perform(lambda searcher: writing.backfill_all(self._view(searcher)))
+
+    async def abackfill_all(self) -> int:
+        """`backfill_all` without blocking the event loop."""
+        return await self._owned().aperform(lambda searcher: writing.backfill_all(self._view(searcher)))
+
     def forget(
         self,
         ids: str | Sequence[str] | None = None,
@@ -573,10 +579,7 @@ class Memory(Closeable):
         return await self._arun(listing.stats, verify)
 
     def users(self) -> dict[str, int]:
-        """Everybody who has something in the store, with the number of their memories.
-
-        Only for whoever opened it: the view of a user that `for_user` gives knows of no others, and refuses.
-        """
+        """Everybody in the store, with the number of their memories; a view that `for_user` gave refuses."""
         return users_in(self._owned().values("shelf"))
 
     async def ausers(self) -> dict[str, int]:
@@ -586,7 +589,9 @@ class Memory(Closeable):
     def _owned(self) -> HybridIndex:
         """The index underneath, for what only the owner of the store may ask."""
         if not self._owner:
-            raise ConfigError("a view that for_user() gave lists no users: ask the memory that was opened")
+            raise ConfigError(
+                "a view that for_user() gave lists no users, and mends only its own: ask the memory that was opened"
+            )
         return self.index
 
     # --- daily log -----------------------------------------------------------------------------
@@ -671,10 +676,7 @@ class Memory(Closeable):
         return await self._arun(learning.learn)
 
     def judged(self) -> Sequence[Pair]:
-        """What was useful for which query so far, as pairs for `index.tune`, which fits the collection for everyone.
-
-        `memory.index.tune(memory.judged())` learns from one user; pairs of several users can be added together.
-        """
+        """What was useful for which query so far: pairs for `index.tune`, and those of several users can be added."""
         return self._run(learning.judged)
 
     async def ajudged(self) -> Sequence[Pair]:

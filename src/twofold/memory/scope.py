@@ -205,6 +205,13 @@ class Reach:
         return " and ".join(str(part.own) for part in self.parts)
 
 
+def scopes_in(labels: Iterable[str]) -> list[Scope]:
+    """Whose labels these are, users and projects, each once."""
+    owners = (label.partition(":") for label in labels)
+    scopes = (Scope(None, project=name) if shelf.startswith("project-") else Scope(name) for shelf, _, name in owners)
+    return list(dict.fromkeys(scopes))
+
+
 def users_in(labels: Mapping[Any, int]) -> dict[str, int]:
     """Whose labels these are, and how many rows they have on the shelf of memories; projects are no users."""
     numbers: dict[str, int] = {}

@@ -16,13 +16,13 @@ from itertools import islice
 from types import NoneType
 from typing import Any
 
-from twofold.documents import check
+from twofold.documents import check, is_memory
 from twofold.encoders.base import Sparse, Vectors, blend
 from twofold.engine import calls
 from twofold.engine.layout import DENSE, METADATA_KEY, SPARSE, Stored, from_point, metadata_key, to_point
 from twofold.engine.requests import VectorQuery
 from twofold.errors import CollectionMismatch, ConfigError, InvalidDocument, InvalidQuery
-from twofold.filters import AnyOf, Either, HasVector, Node, Not, Present
+from twofold.filters import All, AnyOf, Either, HasVector, Node, Not, Present
 from twofold.flow import Flow, Renew
 from twofold.index.neighbours import REACH, Encoded, PartPlace, Positions, rewrite, rewritten
 from twofold.index.opening import check_unchanged
@@ -44,7 +44,7 @@ from twofold.memory.items import (
     read_rows,
     to_record,
 )
-from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf
+from twofold.memory.scope import MEMORIES, TEXTS, Scope, Shelf, scopes_in
 from twofold.memory.state import View
 
 log = logging.getLogger("twofold.memory")
@@ -513,6 +513,17 @@ def backfill(view: View) -> Flow[int]:
     return number
 
 
+def backfill_all(view: View) -> Flow[int]:
+    """`backfill` for all who have rows in the collection, also out of reach; documents beside them are left alone."""
+    lacking = All((Present("shelf"), _lacking(view)))
+    owner = [metadata_key(name) for name in ("shelf", "user", "project")]
+    rows = yield from view.rows(lacking, only=owner, keep=lambda row: is_memory(row.metadata))
+    number = 0
+    for scope in scopes_in(row.metadata["shelf"] for row in rows):
+        number += yield from _backfill(view.at(scope))
+    return number
+
+
 def _backfill(view: View) -> Flow[int]:
     """The rows of one owner, a batch at a time."""
     before = yield from _lacking_vectors(view)
@@ -525,10 +536,13 @@ def _backfill(view: View) -> Flow[int]:
 
 def _lacking_vectors(view: View) -> Flow[list[str]]:
     """The rows without a vector that the collection has room for."""
-    legs = ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical))
-    lacking = Either(tuple(Not(HasVector(name)) for name, missing in legs if missing is None))
-    rows = yield from view.rows(view.reach.where(TEXTS, lacking), only=[])
+    rows = yield from view.rows(view.reach.where(TEXTS, _lacking(view)), only=[])
     return [row.point for row in rows]
+
+
+def _lacking(view: View) -> Node:
+    legs = ((DENSE, view.ready.no_dense), (SPARSE, view.ready.no_lexical))
+    return Either(tuple(Not(HasVector(name)) for name, missing in legs if missing is None))
 
 
 def _encode_again(view: View, ids: Sequence[str]) -> Flow[None]:
