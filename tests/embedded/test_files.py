@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from qdrant_client import models
 
 from twofold import HybridIndex, Memory
-from twofold.embedded import EmbeddedClient, StoreError, embedded_client, seal
+from twofold.embedded import EmbeddedClient, StoreError, embedded_client, room, seal
 from twofold.testing import HashEmbedding
 
-from .conftest import fill, sample_points
+from .conftest import DENSE, SPARSE, fill, sample_points
 
 
 def size_of(path: Path) -> int:
@@ -54,6 +57,50 @@ def test_a_store_that_was_cut_opens_after_a_crash(tmp_path: Path) -> None:
     again = embedded_client(tmp_path / "killed")
     assert again.count("notes").count == 60
     again.close()
+
+
+def without_holes(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """A file system that doesn't know of holes, and says so in one of the ways that there are."""
+    real = os.lseek
+
+    def lseek(fd: int, position: int, how: int) -> int:
+        if how in (os.SEEK_DATA, os.SEEK_HOLE):
+            raise OSError(code, os.strerror(code))
+        return real(fd, position, how)
+
+    monkeypatch.setattr(os, "lseek", lseek)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system doesn't know of holes at all")
+@pytest.mark.parametrize(("code", "allocates"), [(errno.EINVAL, False), (errno.EOPNOTSUPP, True)])
+def test_where_the_file_system_does_not_know_of_holes_all_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, allocates: bool
+) -> None:
+    without_holes(monkeypatch, code)
+    if not allocates:  # as on macOS
+        monkeypatch.setattr(room, "_fallocate", None)
+    client = embedded_client(tmp_path / "store")
+    client.create_collection("notes", DENSE, SPARSE)
+    client.upsert("notes", sample_points(100))
+    client.close()
+    assert size_of(tmp_path / "store") < 1 << 20
+    with closing(embedded_client(tmp_path / "store")) as again:
+        assert again.count("notes").count == 100
+        assert len(again.scroll("notes", limit=200, with_vectors=True)[0]) == 100
+
+
+@pytest.mark.parametrize("holes", [True, False])
+def test_a_copy_has_all_data_and_the_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holes: bool) -> None:
+    if not holes and hasattr(os, "SEEK_DATA"):
+        without_holes(monkeypatch, errno.EINVAL)
+    source = tmp_path / "source"
+    with open(source, "wb") as file:
+        for position, content in ((0, b"first\r\n"), (1 << 20, b"second\x1a"), (3 << 20, bytes(5000))):
+            file.seek(position)
+            file.write(content)
+        file.truncate(5 << 20)
+    seal.copy_file(str(source), str(tmp_path / "target"))
+    assert (tmp_path / "target").read_bytes() == source.read_bytes()
 
 
 def taken_away(how: str) -> Callable[[Path], None]:
