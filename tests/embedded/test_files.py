@@ -103,6 +103,14 @@ def test_a_copy_has_all_data_and_the_length(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "target").read_bytes() == source.read_bytes()
 
 
+def test_a_store_is_closed_where_there_is_no_pread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows."""
+    monkeypatch.delattr(os, "pread", raising=False)
+    fill(embedded_client(tmp_path / "store")).close()
+    with closing(embedded_client(tmp_path / "store")) as again:
+        assert again.count("notes").count == 60
+
+
 def taken_away(how: str) -> Callable[[Path], None]:
     def replace(path: Path) -> None:
         path.rename(path.with_name("elsewhere"))

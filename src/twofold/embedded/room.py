@@ -176,8 +176,8 @@ def _fill_holes(fd: int, start: int, end: int) -> None:
 
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """A file's descriptor."""
-    fd = os.open(path, flags, 0o644)
+    """A file's descriptor, for bytes as they are: Windows would translate the ends of lines."""
+    fd = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
     try:
         yield fd
     finally:

@@ -171,7 +171,8 @@ def _end_of_content(fd: int) -> int:
     end, zeros = end_of_data(fd), bytes(_SCANNED)
     while end > 0:
         start = max(0, end - _SCANNED)
-        content = os.pread(fd, end - start, start)
+        os.lseek(fd, start, os.SEEK_SET)  # Windows has no pread
+        content = os.read(fd, end - start)
         if content != zeros[: len(content)]:
             return start + len(content.rstrip(b"\0"))
         end = start
