@@ -111,6 +111,9 @@ class Collection:
         self.schema = settings.schema()
         self.writing = threading.RLock()
         self.gate = Gate()
+        # One query at a time, which is all that the engine does: it keeps Python's global lock meanwhile. Those that
+        # wait here don't stand in line for that lock, before an event loop.
+        self.turn = threading.Lock()
         # Reentrant: who is told of the progress of an optimisation may close the store, which waits for its end.
         self.rebuilding = threading.RLock()
         self.journal: list[tuple[edge.UpdateOperation, Size]] | None = None
@@ -460,7 +463,7 @@ class Collection:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._shard))
         # The engine's lock on its log is shared with the parent, and would outlive it here.
         close_inherited(self.directory / self.settings.shard / "wal")
-        self._shard, self.gate, self.writing = None, Gate(), threading.RLock()
+        self._shard, self.gate, self.writing, self.turn = None, Gate(), threading.RLock(), threading.Lock()
 
     def _live(self) -> edge.EdgeShard:
         if self._shard is None:
