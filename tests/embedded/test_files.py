@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -15,6 +16,7 @@ from qdrant_client import models
 
 from twofold import HybridIndex, Memory
 from twofold.embedded import EmbeddedClient, StoreError, embedded_client, room, seal
+from twofold.engine.edge import EdgeEngine
 from twofold.testing import HashEmbedding
 
 from .conftest import DENSE, SPARSE, fill, sample_points
@@ -188,3 +190,27 @@ def test_a_load_that_never_ends_is_given_up(
     whole = embedded_client(tmp_path / "store")
     assert whole.count("notes").count == 60
     whole.close()
+
+
+def test_the_count_of_all_is_exact_whatever_was_overwritten_and_deleted(tmp_path: Path) -> None:
+    """It is read off and not counted: points move from a finished segment to the one that is written."""
+    threshold = models.OptimizersConfigDiff(indexing_threshold=10)
+    vectors = {"dense": models.VectorParams(size=64, distance=models.Distance.COSINE)}
+    rng, there = random.Random(3), set[int]()
+    for opened in range(2):
+        with closing(embedded_client(tmp_path / "store")) as client:
+            if opened == 0:
+                client.create_collection("notes", vectors, optimizers_config=threshold)
+            verbs = EdgeEngine(client.store)
+            for step in range(12):
+                some = set(rng.sample(range(1000), 200))
+                points = [models.PointStruct(id=n, vector={"dense": [rng.random() for _ in range(64)]}) for n in some]
+                client.upsert("notes", points)
+                gone = set(rng.sample(range(1000), 80))
+                client.delete("notes", list(gone))
+                there = (there | some) - gone
+                assert verbs.count("notes", None) == len(there) == client.count("notes", exact=True).count
+                if step == 5:
+                    verbs.optimize("notes", None)
+                    assert verbs.count("notes", None) == len(there)
+            assert verbs.inspect("notes").segments > 1, "or nothing has moved"
