@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import random
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from qdrant_client import models
 
 from twofold import HybridIndex, Memory
-from twofold.embedded import EmbeddedClient, StoreError, embedded_client, seal
+from twofold.embedded import EmbeddedClient, StoreError, embedded_client, room, seal
+from twofold.engine.edge import EdgeEngine
 from twofold.testing import HashEmbedding
 
-from .conftest import fill, sample_points
+from .conftest import DENSE, SPARSE, fill, sample_points
 
 
 def size_of(path: Path) -> int:
@@ -54,6 +59,58 @@ def test_a_store_that_was_cut_opens_after_a_crash(tmp_path: Path) -> None:
     again = embedded_client(tmp_path / "killed")
     assert again.count("notes").count == 60
     again.close()
+
+
+def without_holes(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """A file system that doesn't know of holes, and says so in one of the ways that there are."""
+    real = os.lseek
+
+    def lseek(fd: int, position: int, how: int) -> int:
+        if how in (os.SEEK_DATA, os.SEEK_HOLE):
+            raise OSError(code, os.strerror(code))
+        return real(fd, position, how)
+
+    monkeypatch.setattr(os, "lseek", lseek)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system doesn't know of holes at all")
+@pytest.mark.parametrize(("code", "allocates"), [(errno.EINVAL, False), (errno.EOPNOTSUPP, True)])
+def test_where_the_file_system_does_not_know_of_holes_all_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, allocates: bool
+) -> None:
+    without_holes(monkeypatch, code)
+    if not allocates:  # as on macOS
+        monkeypatch.setattr(room, "_fallocate", None)
+    client = embedded_client(tmp_path / "store")
+    client.create_collection("notes", DENSE, SPARSE)
+    client.upsert("notes", sample_points(100))
+    client.close()
+    assert size_of(tmp_path / "store") < 1 << 20
+    with closing(embedded_client(tmp_path / "store")) as again:
+        assert again.count("notes").count == 100
+        assert len(again.scroll("notes", limit=200, with_vectors=True)[0]) == 100
+
+
+@pytest.mark.parametrize("holes", [True, False])
+def test_a_copy_has_all_data_and_the_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holes: bool) -> None:
+    if not holes and hasattr(os, "SEEK_DATA"):
+        without_holes(monkeypatch, errno.EINVAL)
+    source = tmp_path / "source"
+    with open(source, "wb") as file:
+        for position, content in ((0, b"first\r\n"), (1 << 20, b"second\x1a"), (3 << 20, bytes(5000))):
+            file.seek(position)
+            file.write(content)
+        file.truncate(5 << 20)
+    seal.copy_file(str(source), str(tmp_path / "target"))
+    assert (tmp_path / "target").read_bytes() == source.read_bytes()
+
+
+def test_a_store_is_closed_where_there_is_no_pread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows."""
+    monkeypatch.delattr(os, "pread", raising=False)
+    fill(embedded_client(tmp_path / "store")).close()
+    with closing(embedded_client(tmp_path / "store")) as again:
+        assert again.count("notes").count == 60
 
 
 def taken_away(how: str) -> Callable[[Path], None]:
@@ -133,3 +190,27 @@ def test_a_load_that_never_ends_is_given_up(
     whole = embedded_client(tmp_path / "store")
     assert whole.count("notes").count == 60
     whole.close()
+
+
+def test_the_count_of_all_is_exact_whatever_was_overwritten_and_deleted(tmp_path: Path) -> None:
+    """It is read off and not counted: points move from a finished segment to the one that is written."""
+    threshold = models.OptimizersConfigDiff(indexing_threshold=10)
+    vectors = {"dense": models.VectorParams(size=64, distance=models.Distance.COSINE)}
+    rng, there = random.Random(3), set[int]()
+    for opened in range(2):
+        with closing(embedded_client(tmp_path / "store")) as client:
+            if opened == 0:
+                client.create_collection("notes", vectors, optimizers_config=threshold)
+            verbs = EdgeEngine(client.store)
+            for step in range(12):
+                some = set(rng.sample(range(1000), 200))
+                points = [models.PointStruct(id=n, vector={"dense": [rng.random() for _ in range(64)]}) for n in some]
+                client.upsert("notes", points)
+                gone = set(rng.sample(range(1000), 80))
+                client.delete("notes", list(gone))
+                there = (there | some) - gone
+                assert verbs.count("notes", None) == len(there) == client.count("notes", exact=True).count
+                if step == 5:
+                    verbs.optimize("notes", None)
+                    assert verbs.count("notes", None) == len(there)
+            assert verbs.inspect("notes").segments > 1, "or nothing has moved"

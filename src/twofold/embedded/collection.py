@@ -23,14 +23,13 @@ import qdrant_edge as edge
 from .errors import BadRequest, Conflict, EmbeddedError, EngineFailure, NotFound, StoreClosed, StoreError
 from .lock import close_inherited, make_directory, remove_tree, sync_files
 from .room import Room, Size, check_free, disk_errors, full, gone, speaks_of_a_full_disk
-from .seal import Seal, restore_lengths, try_to_load
+from .seal import Seal, copy_file, restore_lengths, try_to_load
 from .settings import SETTINGS_FILE, Config, Settings, VectorSchema, new_shard_name, new_vector, to_edge_index
 
 T = TypeVar("T")
 
 _IDS_PER_PAGE = 10_000
 _POINTS_PER_PAGE = 256
-_COPIED_BYTES = 1 << 20
 _LOG_FILES = 2
 _SPARE_LOG_WAIT_SECONDS = 0.5
 # Guesses at what is about to be written, apart from the points themselves.
@@ -112,6 +111,9 @@ class Collection:
         self.schema = settings.schema()
         self.writing = threading.RLock()
         self.gate = Gate()
+        # One query at a time, which is all that the engine does: it keeps Python's global lock meanwhile. Those that
+        # wait here don't stand in line for that lock, before an event loop.
+        self.turn = threading.Lock()
         # Reentrant: who is told of the progress of an optimisation may close the store, which waits for its end.
         self.rebuilding = threading.RLock()
         self.journal: list[tuple[edge.UpdateOperation, Size]] | None = None
@@ -276,7 +278,7 @@ class Collection:
         with self.writing:
             self.flush()
             settings = replace(self.settings, written_points=self.written_points)
-            shutil.copytree(self.directory / settings.shard, directory / settings.shard, copy_function=_copy_file)
+            shutil.copytree(self.directory / settings.shard, directory / settings.shard, copy_function=copy_file)
             sync_files(directory / settings.shard, directories=True)
             points = self._count()
         settings.save(directory)
@@ -461,7 +463,7 @@ class Collection:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._shard))
         # The engine's lock on its log is shared with the parent, and would outlive it here.
         close_inherited(self.directory / self.settings.shard / "wal")
-        self._shard, self.gate, self.writing = None, Gate(), threading.RLock()
+        self._shard, self.gate, self.writing, self.turn = None, Gate(), threading.RLock(), threading.Lock()
 
     def _live(self) -> edge.EdgeShard:
         if self._shard is None:
@@ -508,17 +510,6 @@ def remove_collection(directory: Path) -> None:
     for shard in directory.glob("shard-*"):
         remove_tree(shard)
     remove_tree(directory)
-
-
-def _copy_file(source: str, target: str) -> None:
-    """Without the holes, which the log's files are full of: as zeros they would take a hundred times the room."""
-    with open(source, "rb") as old, open(target, "wb") as new:
-        while block := old.read(_COPIED_BYTES):
-            if block.count(0) == len(block):
-                new.seek(len(block), os.SEEK_CUR)
-            else:
-                new.write(block)
-        new.truncate()
 
 
 def close_shard(shard: edge.EdgeShard) -> None:

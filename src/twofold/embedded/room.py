@@ -143,8 +143,14 @@ def _allocate(path: Path, ahead: int) -> None:
             data = size
         else:
             with opened(path, os.O_RDWR) as fd:
+                try:
+                    hole = os.lseek(fd, 0, os.SEEK_HOLE)
+                except OSError as error:
+                    if error.errno != errno.ENXIO:  # a file system that doesn't know of holes
+                        return
+                    hole = 0  # the file is empty
                 data = end_of_data(fd)
-                _fill_holes(fd, os.lseek(fd, 0, os.SEEK_HOLE), min(data + ahead, size))
+                _fill_holes(fd, hole, min(data + ahead, size))
         following = _following(path) if data + ahead > size else None
         if following is not None:
             with opened(following, os.O_RDWR | os.O_CREAT) as fd:
@@ -170,8 +176,8 @@ def _fill_holes(fd: int, start: int, end: int) -> None:
 
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """A file's descriptor."""
-    fd = os.open(path, flags, 0o644)
+    """A file's descriptor, for bytes as they are: Windows would translate the ends of lines."""
+    fd = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
     try:
         yield fd
     finally:
@@ -179,14 +185,23 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def end_of_data(fd: int) -> int:
-    """Where a file's last data end: only holes follow, where the system knows of holes."""
-    if not hasattr(os, "SEEK_DATA"):
-        return os.fstat(fd).st_size
-    end = 0
-    with suppress(OSError):  # no more data
-        while True:
-            end = os.lseek(fd, os.lseek(fd, end, os.SEEK_DATA), os.SEEK_HOLE)
-    return end
+    """Where a file's last data end: only holes follow, as far as the file system knows of holes."""
+    return max((end for _, end in stretches_of_data(fd)), default=0)
+
+
+def stretches_of_data(fd: int) -> Iterator[tuple[int, int]]:
+    """From where to where a file has data. What a file system can't say of holes is data: only ENXIO says "no more"."""
+    size, end = os.fstat(fd).st_size, 0
+    while end < size:
+        start, end = end, size
+        if hasattr(os, "SEEK_DATA"):
+            try:
+                start = os.lseek(fd, start, os.SEEK_DATA)
+                end = os.lseek(fd, start, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return
+        yield start, end
 
 
 def _find_fallocate() -> ctypes._CFuncPtr | None:  # type: ignore[name-defined]

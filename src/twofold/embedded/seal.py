@@ -23,7 +23,7 @@ import qdrant_edge as edge
 
 from .errors import StoreError
 from .lock import sync_directory, write_json
-from .room import check_free, end_of_data, mapped, opened, remove_prepared
+from .room import check_free, end_of_data, mapped, opened, remove_prepared, stretches_of_data
 from .settings import SETTINGS_FILE
 
 _SEAL_FILE = "closed.json"
@@ -171,7 +171,8 @@ def _end_of_content(fd: int) -> int:
     end, zeros = end_of_data(fd), bytes(_SCANNED)
     while end > 0:
         start = max(0, end - _SCANNED)
-        content = os.pread(fd, end - start, start)
+        os.lseek(fd, start, os.SEEK_SET)  # Windows has no pread
+        content = os.read(fd, end - start)
         if content != zeros[: len(content)]:
             return start + len(content.rstrip(b"\0"))
         end = start
@@ -196,22 +197,13 @@ def restore_lengths(directory: Path) -> None:
 def copy_file(source: str, target: str) -> str:
     """Copy a file without filling its holes, for `shutil.copytree`."""
     with opened(Path(source), os.O_RDONLY) as fd, open(source, "rb") as file, open(target, "wb") as copy:
-        size, position = os.fstat(fd).st_size, 0
-        while position < size:
-            if hasattr(os, "SEEK_DATA"):
-                try:
-                    position = os.lseek(fd, position, os.SEEK_DATA)
-                except OSError:  # only a hole is left
-                    break
-                end = os.lseek(fd, position, os.SEEK_HOLE)
-            else:
-                end = size
+        size = os.fstat(fd).st_size
+        for position, end in stretches_of_data(fd):
             file.seek(position)
             copy.seek(position)
             while position < end and (block := file.read(min(end - position, _BLOCK))):
                 copy.write(block)
                 position += len(block)
-            position = end
         copy.truncate(size)
     return target
 

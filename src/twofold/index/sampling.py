@@ -114,7 +114,7 @@ class Sampler:
         last, changes = self._seen.get(key), self._changes
         fresh = last is not None and not anew and time.monotonic() < last.valid_until
         if last is not None and fresh and changes - last.changes <= _OUTDATED_SHARE * last.calibration.total:
-            others_changed = ready.engine.near and (yield from self._others_changed(ready, part, key))
+            others_changed = ready.engine.near and (yield from self._others_changed(ready, part, key, last))
             if not others_changed:
                 return last.calibration
         seen, whole = yield from _look(ready, part, meaning)
@@ -125,9 +125,9 @@ class Sampler:
         self._seen[key] = _Seen(seen, changes, now + valid, now)
         return seen
 
-    def _others_changed(self, ready: Ready, part: Node | None, key: tuple[str, bool]) -> Flow[bool]:
+    def _others_changed(self, ready: Ready, part: Node | None, key: tuple[str, bool], last: _Seen) -> Flow[bool]:
         """Whether so many texts came or went that what was seen last is out of date."""
-        last, now = self._seen[key], time.monotonic()
+        now = time.monotonic()
         if now - last.counted_at < _COUNT_AGAIN_SECONDS:
             return False
         self._seen[key] = last._replace(counted_at=now)
