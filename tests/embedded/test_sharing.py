@@ -366,6 +366,35 @@ def counts(index: HybridIndex, number: int) -> bool:
         return False
 
 
+def test_a_holder_that_has_run_out_of_files_lets_others_in_afterwards(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with held_elsewhere(tmp_path) as other:
+        few = "__import__('resource').setrlimit({}, ({}, {}))"
+        server = "index._connection._folder.store._server"
+        other.ask(few.format(resource.RLIMIT_NOFILE, 3, usual[1]))
+        with socket.socket(socket.AF_UNIX) as first:  # the system had a number ready for it
+            first.connect(address(tmp_path))
+            assert eventually(lambda: other.ask(f"len({server}._connections)") == "1")
+            other.ask("__import__('time').sleep(0.2)")  # in which the thread asks for the next one, and is refused
+            other.ask(few.format(resource.RLIMIT_NOFILE, *usual))
+            with open_index(tmp_path, timeout=60) as index:
+                assert index.add(["after all"])
+                assert other.ask("index.count()") == "1"
+
+
+def test_a_holder_that_can_start_no_thread_lets_others_in_afterwards(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as other:
+        refuse = "setattr(__import__('threading').Thread, '{}', {})"
+        other.ask("setattr(__import__('threading').Thread, 'usual', __import__('threading').Thread.start)")
+        other.ask(refuse.format("start", "lambda self: exec('raise RuntimeError')"))
+        with pytest.raises(EngineUnavailable, match="ended the connection"):
+            open_index(tmp_path)
+        other.ask(refuse.format("start", "__import__('threading').Thread.usual"))
+        with open_index(tmp_path) as index:
+            assert index.add(["after all"])
+
+
 def test_a_request_that_ends_every_connection_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with held_elsewhere(tmp_path) as other, open_index(tmp_path) as index:
         other.ask("setattr(type(index._connection._folder.store._server), '_answer', lambda *_: 1 / 0)")
