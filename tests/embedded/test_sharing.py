@@ -431,6 +431,41 @@ def test_those_who_change_one_thing_take_turns(tmp_path: Path) -> None:
     assert here.acquire(timeout=60)
 
 
+FORK_LOCKED = """
+import os, sys
+from pathlib import Path
+from twofold.embedded.lock import FolderLock
+lock, other = FolderLock(Path(sys.argv[1]), "a"), FolderLock(Path(sys.argv[1]), "a")
+assert lock.acquire()
+go, said = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    lock.release()  # as at the end of a `with` that the fork was in: nothing of the parent's
+    os.write(said[1], bytes([lock.acquire(blocking=False)]))
+    os.read(go[0], 1)
+    os.write(said[1], bytes([lock.acquire(blocking=False)]))
+    os._exit(0)
+idle = os.fork()
+if idle == 0:
+    os.read(go[0], 1)
+    os._exit(0)
+taken = [os.read(said[0], 1)[0]]
+lock.release()
+taken += [other.acquire(blocking=False)]  # though a child has the file open
+if taken[1]:
+    other.release()
+os.write(go[1], b"..")
+os.waitpid(child, 0)
+print(taken + [os.read(said[0], 1)[0]])
+"""
+
+
+@needs_fork
+def test_a_forked_child_neither_frees_nor_keeps_a_turn_of_its_parent(tmp_path: Path) -> None:
+    out, err = start(FORK_LOCKED, tmp_path).communicate(timeout=300)
+    assert out == "[0, True, 1]\n", err
+
+
 REMEMBER = """
 import sys
 from twofold import Memory
