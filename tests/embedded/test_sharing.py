@@ -21,8 +21,17 @@ import pytest
 from qdrant_client import models as m
 
 from tests.kit.rest import reserve
-from twofold import EngineError, EngineUnavailable, HybridIndex, Memory, StoreError, StoreLocked, embedded_client
-from twofold.embedded import async_embedded_client, serving, store
+from twofold import (
+    DiskFull,
+    EngineError,
+    EngineUnavailable,
+    HybridIndex,
+    Memory,
+    StoreError,
+    StoreLocked,
+    embedded_client,
+)
+from twofold.embedded import StoreFormatError, async_embedded_client, serving, store
 from twofold.embedded.lock import FolderLock
 from twofold.memory import state
 from twofold.testing import HashEmbedding
@@ -177,6 +186,23 @@ def test_what_is_refused_is_refused_alike(tmp_path: Path) -> None:
         with pytest.raises(EngineError) as held:
             index.count(nonsense)
         assert (joined.value.status, str(joined.value)) == (held.value.status, str(held.value))
+
+
+def test_a_full_disk_and_damaged_files_are_the_errors_that_the_holder_has(tmp_path: Path) -> None:
+    fill(embedded_client(tmp_path)).close()
+    [settings] = tmp_path.glob("collections/notes-*/collection.json")
+    settings.write_text(settings.read_text().replace('"name"', '"nam"'))
+    with held_elsewhere(tmp_path) as other, open_index(tmp_path) as index:
+        ids = index.add(TEXTS)
+        client = embedded_client(tmp_path)
+        with pytest.raises(StoreFormatError, match="notes"):
+            client.count("notes")
+        other.ask("setattr(__import__('twofold.embedded.room').embedded.room, '_SPARE_BYTES', 1 << 62)")
+        with pytest.raises(DiskFull, match="^The disk.*make room and call again"):
+            index.update_metadata({"seen": 1}, ids=ids[0])
+        with pytest.raises(DiskFull, match="^The disk.*make room and call again"):
+            client.set_payload("twofold", {"a": 1}, m.Filter())
+        client.close()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
