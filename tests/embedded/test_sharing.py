@@ -612,3 +612,13 @@ def test_one_store_for_a_process_however_many_take_over(tmp_path: Path) -> None:
         for index in indexes:
             index.close()
         assert str(tmp_path) not in store._open_stores
+
+
+def test_those_who_joined_with_other_options_share_what_one_of_them_takes_over(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as other:
+        clients = [embedded_client(tmp_path, optimize="auto"), embedded_client(tmp_path, optimize="manual")]
+        other.close()
+        assert [client.store.names() if client.get_collections() else None for client in clients] == [["twofold"]] * 2
+        assert clients[0].store is clients[1].store
+        for client in clients:
+            client.close()

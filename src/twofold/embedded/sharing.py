@@ -43,6 +43,7 @@ class Folder:
         self._seconds = seconds
         self._guard = threading.Lock()
         self._released = False
+        self._has_joined = False
         self._idle: list[_Line] = []
         self._client: JoinedClient | None = None
         line = self._enter(time.monotonic() + _OPENING_SECONDS)
@@ -121,7 +122,7 @@ class Folder:
                 if self.store is not None:
                     return None
                 try:
-                    self.store = open_store(self.path, self.options)
+                    self.store = open_store(self.path, self.options, joined=self._has_joined)
                     return None
                 except StoreLocked as error:
                     locked = error
