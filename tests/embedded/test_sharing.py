@@ -154,8 +154,18 @@ def test_a_client_joins(tmp_path: Path) -> None:
         client = embedded_client(tmp_path)
         fill(client)
         assert client.query_points("notes", [1.0, 0, 0, 0], using="dense", limit=3).points[0].id is not None
-        client.upload_points("notes", [m.PointStruct(id=900, vector={"dense": [0.1, 0.2, 0.3, 0.4]}, payload={})])
+        client.upload_points(
+            "notes", [m.PointStruct(id=900, vector={"dense": [0.1, 0.2, 0.3, 0.4]}, payload={})], parallel=2
+        )
         assert client.count("notes").count == 61
+        near = {
+            "sample": 61,
+            "limit": 2,
+            "using": "dense",
+            "query_filter": m.Filter(must=[m.HasIdCondition(has_id=[1, 2, 900])]),
+        }
+        assert len(client.search_matrix_pairs("notes", **near).pairs) == 6
+        assert set(client.search_matrix_offsets("notes", **near).ids) == {1, 2, 900}
         refusals = []
         for _ in range(2):
             with pytest.raises(ValueError, match="Not found: Collection nope") as refused:

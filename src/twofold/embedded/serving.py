@@ -128,7 +128,9 @@ class Server:
                     connection.close()
                     continue
                 self._connections.add(connection)
-            serving = threading.Thread(target=self._serve, args=(connection, store), name="twofold-serving", daemon=True)
+            serving = threading.Thread(
+                target=self._serve, args=(connection, store), name="twofold-serving", daemon=True
+            )
             try:
                 serving.start()
             except RuntimeError as error:  # too many threads

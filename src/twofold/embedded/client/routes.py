@@ -225,6 +225,11 @@ def _facet(client: QdrantClient, names: Names, body: models.FacetRequest) -> Any
     return client.facet(names["c"], body.key, body.filter, limit=body.limit or 10, exact=bool(body.exact))
 
 
+def _matrix(body: models.SearchMatrixRequest) -> dict[str, Any]:
+    given = _given(body, filter="query_filter", shard_key="shard_key_selector")
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _delete(client: QdrantClient, names: Names, body: Any) -> Any:
     return client.delete(names["c"], body)
 
@@ -328,6 +333,16 @@ for _line, _body, _call in (
         lambda client, names, body: client.query_batch_points(names["c"], body.searches),
     ),
     (f"POST {_C}/points/query/groups", models.QueryGroupsRequest, _groups),
+    (
+        f"POST {_C}/points/search/matrix/pairs",
+        models.SearchMatrixRequest,
+        lambda client, names, body: client.search_matrix_pairs(names["c"], **_matrix(body)),
+    ),
+    (
+        f"POST {_C}/points/search/matrix/offsets",
+        models.SearchMatrixRequest,
+        lambda client, names, body: client.search_matrix_offsets(names["c"], **_matrix(body)),
+    ),
     (f"POST {_C}/points/scroll", models.ScrollRequest, _scroll),
     (f"PUT {_C}/points/vectors", models.UpdateVectors, _update_vectors),
     (f"POST {_C}/points/vectors/delete", models.DeleteVectors, _delete_vectors),
