@@ -21,8 +21,17 @@ import pytest
 from qdrant_client import models as m
 
 from tests.kit.rest import reserve
-from twofold import EngineError, EngineUnavailable, HybridIndex, Memory, StoreError, StoreLocked, embedded_client
-from twofold.embedded import async_embedded_client, serving, store
+from twofold import (
+    DiskFull,
+    EngineError,
+    EngineUnavailable,
+    HybridIndex,
+    Memory,
+    StoreError,
+    StoreLocked,
+    embedded_client,
+)
+from twofold.embedded import StoreFormatError, async_embedded_client, serving, store
 from twofold.embedded.lock import FolderLock
 from twofold.memory import state
 from twofold.testing import HashEmbedding
@@ -145,8 +154,18 @@ def test_a_client_joins(tmp_path: Path) -> None:
         client = embedded_client(tmp_path)
         fill(client)
         assert client.query_points("notes", [1.0, 0, 0, 0], using="dense", limit=3).points[0].id is not None
-        client.upload_points("notes", [m.PointStruct(id=900, vector={"dense": [0.1, 0.2, 0.3, 0.4]}, payload={})])
+        client.upload_points(
+            "notes", [m.PointStruct(id=900, vector={"dense": [0.1, 0.2, 0.3, 0.4]}, payload={})], parallel=2
+        )
         assert client.count("notes").count == 61
+        near = {
+            "sample": 61,
+            "limit": 2,
+            "using": "dense",
+            "query_filter": m.Filter(must=[m.HasIdCondition(has_id=[1, 2, 900])]),
+        }
+        assert len(client.search_matrix_pairs("notes", **near).pairs) == 6
+        assert set(client.search_matrix_offsets("notes", **near).ids) == {1, 2, 900}
         refusals = []
         for _ in range(2):
             with pytest.raises(ValueError, match="Not found: Collection nope") as refused:
@@ -177,6 +196,23 @@ def test_what_is_refused_is_refused_alike(tmp_path: Path) -> None:
         with pytest.raises(EngineError) as held:
             index.count(nonsense)
         assert (joined.value.status, str(joined.value)) == (held.value.status, str(held.value))
+
+
+def test_a_full_disk_and_damaged_files_are_the_errors_that_the_holder_has(tmp_path: Path) -> None:
+    fill(embedded_client(tmp_path)).close()
+    [settings] = tmp_path.glob("collections/notes-*/collection.json")
+    settings.write_text(settings.read_text().replace('"name"', '"nam"'))
+    with held_elsewhere(tmp_path) as other, open_index(tmp_path) as index:
+        ids = index.add(TEXTS)
+        client = embedded_client(tmp_path)
+        with pytest.raises(StoreFormatError, match="notes"):
+            client.count("notes")
+        other.ask("setattr(__import__('twofold.embedded.room').embedded.room, '_SPARE_BYTES', 1 << 62)")
+        with pytest.raises(DiskFull, match="^The disk.*make room and call again"):
+            index.update_metadata({"seen": 1}, ids=ids[0])
+        with pytest.raises(DiskFull, match="^The disk.*make room and call again"):
+            client.set_payload("twofold", {"a": 1}, m.Filter())
+        client.close()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
@@ -366,6 +402,35 @@ def counts(index: HybridIndex, number: int) -> bool:
         return False
 
 
+def test_a_holder_that_has_run_out_of_files_lets_others_in_afterwards(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with held_elsewhere(tmp_path) as other:
+        few = "__import__('resource').setrlimit({}, ({}, {}))"
+        server = "index._connection._folder.store._server"
+        other.ask(few.format(resource.RLIMIT_NOFILE, 3, usual[1]))
+        with socket.socket(socket.AF_UNIX) as first:  # the system had a number ready for it
+            first.connect(address(tmp_path))
+            assert eventually(lambda: other.ask(f"len({server}._connections)") == "1")
+            other.ask("__import__('time').sleep(0.2)")  # in which the thread asks for the next one, and is refused
+            other.ask(few.format(resource.RLIMIT_NOFILE, *usual))
+            with open_index(tmp_path, timeout=60) as index:
+                assert index.add(["after all"])
+                assert other.ask("index.count()") == "1"
+
+
+def test_a_holder_that_can_start_no_thread_lets_others_in_afterwards(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as other:
+        refuse = "setattr(__import__('threading').Thread, '{}', {})"
+        other.ask("setattr(__import__('threading').Thread, 'usual', __import__('threading').Thread.start)")
+        other.ask(refuse.format("start", "lambda self: exec('raise RuntimeError')"))
+        with pytest.raises(EngineUnavailable, match="ended the connection"):
+            open_index(tmp_path)
+        other.ask(refuse.format("start", "__import__('threading').Thread.usual"))
+        with open_index(tmp_path) as index:
+            assert index.add(["after all"])
+
+
 def test_a_request_that_ends_every_connection_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with held_elsewhere(tmp_path) as other, open_index(tmp_path) as index:
         other.ask("setattr(type(index._connection._folder.store._server), '_answer', lambda *_: 1 / 0)")
@@ -400,6 +465,41 @@ def test_those_who_change_one_thing_take_turns(tmp_path: Path) -> None:
     other.kill()  # the system lets go for it
     other.communicate()
     assert here.acquire(timeout=60)
+
+
+FORK_LOCKED = """
+import os, sys
+from pathlib import Path
+from twofold.embedded.lock import FolderLock
+lock, other = FolderLock(Path(sys.argv[1]), "a"), FolderLock(Path(sys.argv[1]), "a")
+assert lock.acquire()
+go, said = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    lock.release()  # as at the end of a `with` that the fork was in: nothing of the parent's
+    os.write(said[1], bytes([lock.acquire(blocking=False)]))
+    os.read(go[0], 1)
+    os.write(said[1], bytes([lock.acquire(blocking=False)]))
+    os._exit(0)
+idle = os.fork()
+if idle == 0:
+    os.read(go[0], 1)
+    os._exit(0)
+taken = [os.read(said[0], 1)[0]]
+lock.release()
+taken += [other.acquire(blocking=False)]  # though a child has the file open
+if taken[1]:
+    other.release()
+os.write(go[1], b"..")
+os.waitpid(child, 0)
+print(taken + [os.read(said[0], 1)[0]])
+"""
+
+
+@needs_fork
+def test_a_forked_child_neither_frees_nor_keeps_a_turn_of_its_parent(tmp_path: Path) -> None:
+    out, err = start(FORK_LOCKED, tmp_path).communicate(timeout=300)
+    assert out == "[0, True, 1]\n", err
 
 
 REMEMBER = """
@@ -522,3 +622,13 @@ def test_one_store_for_a_process_however_many_take_over(tmp_path: Path) -> None:
         for index in indexes:
             index.close()
         assert str(tmp_path) not in store._open_stores
+
+
+def test_those_who_joined_with_other_options_share_what_one_of_them_takes_over(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as other:
+        clients = [embedded_client(tmp_path, optimize="auto"), embedded_client(tmp_path, optimize="manual")]
+        other.close()
+        assert [client.store.names() if client.get_collections() else None for client in clients] == [["twofold"]] * 2
+        assert clients[0].store is clients[1].store
+        for client in clients:
+            client.close()

@@ -18,6 +18,7 @@ raises: `UnexpectedResponse`, with a status code.
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass, field
 
@@ -110,3 +111,25 @@ class LocalStoreFound(StoreError):
 
 class DiskFull(StoreError):
     """There is no room on the disk for a write; it may be made once more when there is."""
+
+
+# Errors of a store that the process which joined it raises as the same ones: the most special comes first.
+_TOLD: tuple[type[TwofoldError], ...] = (DiskFull, StoreFormatError, StoreError, EngineFailure)
+
+
+def kind_to_tell(error: Exception) -> str | None:
+    """What the holder calls an error for those that joined; None for the refusal of a request."""
+    return next((kind.__name__ for kind in _TOLD if isinstance(error, kind)), None)
+
+
+def read_told(body: bytes) -> str:
+    """What a holder says in its refusal of a request; what it called by its kind is raised as that."""
+    try:
+        status = json.loads(body)["status"]
+        said, name = str(status["error"]), status.get("kind")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return body.decode("utf-8", "replace")
+    for kind in _TOLD:
+        if kind.__name__ == name:
+            raise kind(said)
+    return said

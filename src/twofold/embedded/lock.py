@@ -61,6 +61,14 @@ def _try_lock(fd: int) -> bool:
     return True
 
 
+def _unlock(fd: int) -> None:
+    """Let go of it in forked children too, which have the same open file; on Windows nothing is forked."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def _read_holder(path: Path) -> Holder | None:
     try:
         said = json.loads(path.read_text("utf-8"))
@@ -136,6 +144,7 @@ class FolderLock:
         """Whether it was free, or became so in time."""
         if os.getpid() != self._process:  # forked: whoever held it here is in the parent
             self._here, self._process = threading.Lock(), os.getpid()
+            self._close()
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
         if not self._here.acquire(blocking, timeout):
             return False
@@ -162,10 +171,18 @@ class FolderLock:
 
     def release(self) -> None:
         """Let others have it."""
+        if os.getpid() != self._process:  # forked: it is the parent's to free
+            self._close()
+            return
+        if self._fd is not None:
+            _unlock(self._fd)
+        self._close()
+        self._here.release()
+
+    def _close(self) -> None:
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
-        self._here.release()
 
     def locked(self) -> bool:
         """Whether somebody in this process has it."""

@@ -21,6 +21,7 @@ import struct
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import version
@@ -39,6 +40,7 @@ _UNIX = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
 _MAX_SOCKET_PATH_BYTES = 100
 _WAITING_CONNECTIONS = 128
 _READ_BYTES = 1 << 16
+_ACCEPT_AGAIN_SECONDS = 0.1
 
 
 class Message(NamedTuple):
@@ -116,14 +118,26 @@ class Server:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError:  # closed, or too many files are open just now, or who came has gone
+                if self._closing:
+                    return
+                time.sleep(_ACCEPT_AGAIN_SECONDS)
+                continue
             with self._guard:
                 if self._closing or not _is_ours(connection):
                     connection.close()
                     continue
                 self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection, store), name="twofold-serving", daemon=True).start()
+            serving = threading.Thread(
+                target=self._serve, args=(connection, store), name="twofold-serving", daemon=True
+            )
+            try:
+                serving.start()
+            except RuntimeError as error:  # too many threads
+                _LOG.warning("a process that joins %s is turned away: %s", store.path, error)
+                with self._guard:
+                    self._connections.discard(connection)
+                connection.close()
 
     def _serve(self, connection: socket.socket, store: Store) -> None:
         try:

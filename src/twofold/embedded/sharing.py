@@ -43,6 +43,7 @@ class Folder:
         self._seconds = seconds
         self._guard = threading.Lock()
         self._released = False
+        self._has_joined = False
         self._idle: list[_Line] = []
         self._client: JoinedClient | None = None
         line = self._enter(time.monotonic() + _OPENING_SECONDS)
@@ -77,9 +78,15 @@ class Folder:
                 broken += line.fresh
                 if broken >= _MAX_BROKEN:
                     raise self._unavailable(method, path, f"ended the connection {broken} times") from error
+                if wait:
+                    deadline = time.monotonic() + self._seconds  # it may have been under way for long
                 continue
             line.fresh = False
-            self._idle.append(line)
+            with self._guard:
+                if self._released:
+                    line.close()
+                else:
+                    self._idle.append(line)
             return answer
         from .client.routes import OverStore
 
@@ -107,6 +114,7 @@ class Folder:
 
     def _enter(self, deadline: float) -> _Line | None:
         """Take the lock and open the store, if nobody has it, or connect to who does."""
+        seen: Holder | None = None
         while True:
             with self._guard:  # several threads notice at once that the holder is gone
                 if self._released:
@@ -114,16 +122,25 @@ class Folder:
                 if self.store is not None:
                     return None
                 try:
-                    self.store = open_store(self.path, self.options)
+                    self.store = open_store(self.path, self.options, joined=self._has_joined)
                     return None
                 except StoreLocked as error:
                     locked = error
             holder = locked.holder
             if holder is None or not holder.address or not self.options.share:
                 raise locked
-            self._check(locked.path, holder)
             try:
-                return _Line(holder, max(deadline - time.monotonic(), 0.001))
+                self._check(locked.path, holder)
+            except StoreError:
+                if holder == seen:
+                    raise
+                seen = holder  # it may be one that was killed, and the next is about to write there
+                time.sleep(_POLL_SECONDS)
+                continue
+            try:
+                line = _Line(holder, max(deadline - time.monotonic(), 0.001))
+                self._has_joined = True
+                return line
             except OSError as error:
                 if time.monotonic() >= deadline:
                     why = f"which can't be reached at {holder.address} ({error})"

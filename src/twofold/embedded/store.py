@@ -84,8 +84,11 @@ class Options:
             raise BadRequest(f"optimize must be 'auto' or 'manual', not {self.optimize!r}.")
 
 
-def open_store(path: str | os.PathLike[str], options: Options) -> Store:
-    """The store at `path`, shared if this process has it open already. Every call needs its own `release`."""
+def open_store(path: str | os.PathLike[str], options: Options, *, joined: bool = False) -> Store:
+    """The store at `path`, shared if this process has it open already. Every call needs its own `release`.
+
+    Who had `joined` it in another process went by that one's options, and goes by those of this one now.
+    """
     global _closer
     key = os.path.realpath(path)
     with _registry:
@@ -97,7 +100,7 @@ def open_store(path: str | os.PathLike[str], options: Options) -> Store:
         store = _open_stores.get(key)
         if store is None:
             store = _open_stores[key] = Store(Path(key), options)
-        elif options != store.options:
+        elif options != store.options and not (joined and options.durability in ("process", store.options.durability)):
             raise StoreError(
                 f"{store.path} is open in this process with {store.options}: open it with the same options, or "
                 "close the other client first."

@@ -9,7 +9,6 @@ come from models, which may be anybody's: they are checked as everywhere.
 from __future__ import annotations
 
 import errno
-import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from twofold.embedded import BadRequest, EmbeddedError, Folder, Options, Settings, Store
 from twofold.embedded.collection import match_value
+from twofold.embedded.errors import read_told
 from twofold.embedded.lock import FolderLock
 from twofold.embedded.optimize import optimize
 from twofold.embedded.points import to_edge_filter, to_edge_payload
@@ -118,7 +118,11 @@ class EdgeConnection(Connection):
                     raise error.source from None
                 raise
             except UnexpectedResponse as error:
-                what = f"was refused with {error.status_code} {error.reason_phrase}. {_said(error)}"
+                try:
+                    said = read_told(error.content)  # in which the holder says a refusal to itself
+                except TwofoldError as told:
+                    raise told from None
+                what = f"was refused with {error.status_code} {error.reason_phrase}. {said}"
                 place: Any = {"operation": call.verb, "location": self.location, "status": error.status_code}
                 raise EngineError(f"{call.verb} on {self.location} {what}", **place) from None
 
@@ -143,14 +147,6 @@ def _prepare_folder(path: Path, create: bool) -> Path:
     except OSError as error:
         raise ConfigError(f"{path} can't be made into an index: {error.strerror}: choose another folder") from error
     return path
-
-
-def _said(error: UnexpectedResponse) -> str:
-    """The words of the holder, in which it says a refusal to itself."""
-    try:
-        return str(json.loads(error.content)["status"]["error"])
-    except (ValueError, KeyError, TypeError):
-        return error.content.decode("utf-8", "replace")
 
 
 def _error(verb: str, location: str, error: Exception) -> EngineError:

@@ -49,7 +49,15 @@ from qdrant_client.client_base import QdrantBase  # noqa: E402
 from qdrant_client.fastembed_common import FastEmbedMisc  # noqa: E402
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse  # noqa: E402
 
-from twofold.embedded.errors import BadRequest, Conflict, EmbeddedError, NotFound, StoreClosed, StoreError  # noqa: E402
+from twofold.embedded.errors import (  # noqa: E402
+    BadRequest,
+    Conflict,
+    EmbeddedError,
+    NotFound,
+    StoreClosed,
+    StoreError,
+    read_told,
+)
 from twofold.embedded.optimize import Progress, optimize  # noqa: E402
 from twofold.embedded.sharing import Folder  # noqa: E402
 from twofold.embedded.store import Durability, Optimizing, Options, Store  # noqa: E402
@@ -132,11 +140,7 @@ def as_responses(bad: tuple[type[Exception], ...] = (ValueError, TypeError, Over
 
 def _as_told(error: UnexpectedResponse) -> ResponseError:
     kind = next((each for each in _RESPONSES.values() if each.status_code == error.status_code), ResponseError)
-    try:
-        said = str(json.loads(error.content)["status"]["error"])
-    except (ValueError, KeyError, TypeError):
-        said = error.content.decode("utf-8", "replace")
-    told: ResponseError = kind(said)
+    told: ResponseError = kind(read_told(error.content))
     return told
 
 

@@ -43,6 +43,14 @@ class JoinedClient(QdrantClient):
         )
         self._folder = folder
 
+    def upload_points(self, *args: Any, **kwargs: Any) -> None:
+        """From this process: others would not have the way to the holder."""
+        super().upload_points(*args, **{**kwargs, "parallel": 1})
+
+    def upload_collection(self, *args: Any, **kwargs: Any) -> None:
+        """As `upload_points`."""
+        super().upload_collection(*args, **{**kwargs, "parallel": 1})
+
     def optimize(self, collection_name: str, progress: Progress | None = None) -> bool:
         """Have the holder build the search index; it says when it's done, and `progress` hears that it goes on."""
         began, points = time.monotonic(), self.count(collection_name).count

@@ -21,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from twofold.embedded.errors import StoreClosed
+from twofold.embedded.errors import StoreClosed, kind_to_tell
 from twofold.embedded.serving import PROTOCOL
 from twofold.embedded.store import Store
 
@@ -56,7 +56,7 @@ class OverStore(EmbeddedClient):
         except Refusal as error:
             if isinstance(error.__cause__, StoreClosed):
                 raise error.__cause__ from None
-            return error.status, error_body(error.message, started)
+            return error.status, error_body(error.message, started, error.kind)
         return 200, result.encode() if path == "/" else result_body(result, started)
 
 
@@ -65,18 +65,20 @@ def result_body(result: str, started: float) -> bytes:
     return f'{{"result":{result},"status":"ok","time":{time.perf_counter() - started:.6f}}}'.encode()
 
 
-def error_body(message: str, started: float) -> bytes:
+def error_body(message: str, started: float, kind: str | None = None) -> bytes:
     """The body of a refusal."""
-    return json.dumps({"status": {"error": message}, "time": time.perf_counter() - started}).encode()
+    status = {"error": message} if kind is None else {"error": message, "kind": kind}
+    return json.dumps({"status": status, "time": time.perf_counter() - started}).encode()
 
 
 class Refusal(Exception):
-    """An answer that is not 200."""
+    """An answer that is not 200; `kind` is the type of an error that isn't the request's fault."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, kind: str | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ def _first(error: ValidationError) -> str:
 def _refused(error: Exception) -> Refusal:
     if isinstance(error, UnexpectedResponse):  # the embedded client knows its status, and has a server's words
         return Refusal(error.status_code or 500, str(error))
+    if kind := kind_to_tell(error):
+        return Refusal(500, str(error), kind)
     if isinstance(error, (ValueError, TypeError, NotImplementedError, AssertionError, KeyError, IndexError)):
         status = _status_of(str(error))
         return Refusal(status, _worded(status, str(error)))
@@ -219,6 +223,11 @@ def _count(client: QdrantClient, names: Names, body: models.CountRequest) -> Any
 
 def _facet(client: QdrantClient, names: Names, body: models.FacetRequest) -> Any:
     return client.facet(names["c"], body.key, body.filter, limit=body.limit or 10, exact=bool(body.exact))
+
+
+def _matrix(body: models.SearchMatrixRequest) -> dict[str, Any]:
+    given = _given(body, filter="query_filter", shard_key="shard_key_selector")
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _delete(client: QdrantClient, names: Names, body: Any) -> Any:
@@ -324,6 +333,16 @@ for _line, _body, _call in (
         lambda client, names, body: client.query_batch_points(names["c"], body.searches),
     ),
     (f"POST {_C}/points/query/groups", models.QueryGroupsRequest, _groups),
+    (
+        f"POST {_C}/points/search/matrix/pairs",
+        models.SearchMatrixRequest,
+        lambda client, names, body: client.search_matrix_pairs(names["c"], **_matrix(body)),
+    ),
+    (
+        f"POST {_C}/points/search/matrix/offsets",
+        models.SearchMatrixRequest,
+        lambda client, names, body: client.search_matrix_offsets(names["c"], **_matrix(body)),
+    ),
     (f"POST {_C}/points/scroll", models.ScrollRequest, _scroll),
     (f"PUT {_C}/points/vectors", models.UpdateVectors, _update_vectors),
     (f"POST {_C}/points/vectors/delete", models.DeleteVectors, _delete_vectors),
