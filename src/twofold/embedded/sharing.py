@@ -116,16 +116,9 @@ class Folder:
         """Take the lock and open the store, if nobody has it, or connect to who does."""
         seen: Holder | None = None
         while True:
-            with self._guard:  # several threads notice at once that the holder is gone
-                if self._released:
-                    raise self._closed()
-                if self.store is not None:
-                    return None
-                try:
-                    self.store = open_store(self.path, self.options, joined=self._has_joined)
-                    return None
-                except StoreLocked as error:
-                    locked = error
+            locked = self._open()
+            if locked is None:
+                return None
             holder = locked.holder
             if holder is None or not holder.address or not self.options.share:
                 raise locked
@@ -148,6 +141,17 @@ class Folder:
             except StoreError as error:
                 raise StoreLocked(locked.path, holder, f"which isn't joined: {error}") from error
             time.sleep(_POLL_SECONDS)
+
+    def _open(self) -> StoreLocked | None:
+        """Have the store here; who has it, if that is another process."""
+        with self._guard:  # several threads notice at once that the holder is gone
+            if self._released:
+                raise self._closed()
+            try:
+                self.store = self.store or open_store(self.path, self.options, joined=self._has_joined)
+            except StoreLocked as error:
+                return error
+        return None
 
     def _check(self, path: str, holder: Holder) -> None:
         if holder.host != platform.node():
