@@ -30,7 +30,7 @@ SOURCE = ROOT / "src" / "twofold"
 MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
 
 MAX_FILES = 122
-MAX_LINES = 28_500
+MAX_LINES = 28_700
 MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 60
 MAX_INNER_IMPORTS = 15

@@ -154,17 +154,17 @@ def test_vectors_of_somebody_else_move_along_and_are_missed_in_a_file(
 ) -> None:
     path = tmp_path / "theirs"
     client = embedded_client(path)
-    put(client, "mem0")  # which has words of its own
+    put(client, "langchain-hybrid")  # which has words of its own
     client.close()
     with opened(path) as index:
         index.adopt()
         index.export_to(tmp_path / "rows.jsonl")
-    assert "'bm25', which are somebody else's" in caplog.text
+    assert "'langchain-sparse', which are somebody else's" in caplog.text
     (moved,) = move(path, server.url)
     assert (moved.documents, moved.left) == (len(NOTES), None)
     here, there = embedded_client(path), QdrantClient(url=server.url)
     assert snapshot(there) == snapshot(here)
-    assert any("bm25" in vectors for _, vectors in snapshot(there).values())
+    assert all("langchain-sparse" in vectors for _, vectors in snapshot(there).values())
     here.close()
 
 
