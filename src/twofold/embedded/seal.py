@@ -97,7 +97,8 @@ class Seal:
             raise self._broken(what)
 
     def _broken(self, what: str) -> StoreError:
-        return StoreError(f"{what}. To go on with what is left, remove {self._path}: nothing else is lost by that")
+        advice = f"To try what is left, remove {self._path}: that deletes nothing, and the engine may still refuse it"
+        return StoreError(f"{what}. {advice}")
 
     def write(self, points: int, shard: str) -> None:
         """Cut the files of the closed shard, and say what is in them and in the settings."""
